@@ -1,0 +1,65 @@
+/*
+ * loop.h - one turn of a thread: submit and wait once, collect all, run all.
+ *
+ *	loop_turn: starved receives re-armed, sends of the last turn gathered
+ *	           -> ring_turn -> clock -> completions run -> timers run
+ *
+ * Everything of net hangs on a loop and belongs to its thread.  Debug builds
+ * shuffle the order of collected completions of different owners (seeded).
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef NET_LOOP_H
+#define NET_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/list.h"
+#include "core/base/slab.h"
+#include "net/buf.h"
+#include "net/op.h"
+#include "net/ring.h"
+#include "net/wheel.h"
+
+struct loop {
+	struct ring *ring;
+	struct op_table ops;
+	struct buf_pool bufs;
+	struct slab pieces;      /* of conns' send queues */
+	struct slab gathers;     /* of sendmsg in flight */
+	struct wheel wheel;
+	struct list to_send;     /* conns with something to say */
+	struct list starved;     /* conns whose receive found its group empty */
+	struct list lingering;   /* conns saying goodbye, oldest first */
+	struct list stalled;     /* conns with receive buffers queued behind a slow peer */
+	uint64_t now_us;         /* of this turn */
+	uint64_t turns, completions, sends, receives, late;
+	uint64_t busy_us;        /* time spent outside of waiting */
+	uint64_t longest_turn_us;
+};
+
+/* In the thread that will run it.  False: *failure says why. */
+bool loop_open(struct loop *loop, struct ring_failure *failure);
+
+/* Every conn, listener and bell must be closed. */
+void loop_close(struct loop *loop);
+
+/* max_wait_us: -1 no limit besides the wheel's. */
+void loop_turn(struct loop *loop, int64_t max_wait_us);
+
+/* A bell of this loop: on_ring() runs in the turn after it was rung. */
+struct bell {
+	struct op_owner owner;
+	struct loop *loop;
+	int fd;
+	uint64_t value;
+	bool reading, closing;
+	void (*on_ring)(struct bell *bell);
+};
+
+bool bell_open(struct bell *bell, struct loop *loop, int fd, void (*on_ring)(struct bell *bell));
+
+/* Ends with the loop: cancels its read; the fd stays the caller's. */
+void bell_close(struct bell *bell);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * track.h - what was asked of a server, what has been answered.
+ *
+ * A track is a typed queue of the replies that a server still owes, with the
+ * transaction status and the COPY state: it answers the one question of a
+ * pooler, "may this server change hands?".  It sees the type of each message
+ * on its way, in stream order, and no payload.
+ *
+ * Requests are queued as P B D E C S Q F, and COPY's ends c f; Flush, CopyData
+ * and Terminate owe nothing.  The head of the queue is what the server is
+ * working on.  It leaves with the reply that ends it:
+ *
+ *	1 2 3   P B C          T n   D (a RowDescription with Q at the head ends nothing)
+ *	C I s   E              Z     S Q F
+ *
+ * ErrorResponse with P B D E C at the head: the server skips to Sync, so all
+ * up to the next S leaves too, and what comes from the client until then is
+ * forwarded but owes nothing.  With Q, F or S at the head: Z follows.
+ *
+ * COPY IN (G), COPY BOTH (W): the server reads and ignores S while it copies
+ * (H and d are not queued anyway), so the S between the head and the first c
+ * or f leave when the copy ends.  When it ends by an error, whether such an S
+ * was swallowed or will be answered depends on how far the server had read:
+ * the track is `suspect` then, and its server is closed, not reused.  A c or
+ * f at the head outside of COPY owes nothing (the server ignores it).
+ *
+ * `skip` requests are our own (SET, reset, check): their replies are dropped.
+ * A reply nobody asked for makes the track suspect.  An ErrorResponse, Notice
+ * or ParameterStatus with an empty queue makes it not ready, until the next Z.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef PROTO_TRACK_H
+#define PROTO_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum verdict {
+	VERDICT_FORWARD, /* send on */
+	VERDICT_HOLD,    /* wait for the message's end, then ask again */
+	VERDICT_REPLACE, /* send other bytes instead */
+	VERDICT_ANSWER,  /* reply ourselves */
+	VERDICT_DROP,    /* nobody sees it */
+	VERDICT_BAD,     /* not a message of this side: close */
+};
+
+enum track_copy { COPY_NONE, COPY_IN, COPY_OUT, COPY_BOTH };
+
+struct track {
+	uint8_t *owed;      /* ring of one-byte entries, of `room` (a power of two) */
+	uint32_t room;
+	uint32_t head, count;
+	char status;        /* of the last Z: 'I', 'T', 'E'; 0 before the first */
+	bool ready;         /* the last thing that happened on the server is a Z */
+	bool skipping;      /* the server discards all until a Sync that has not come yet */
+	bool failed;        /* an ErrorResponse since the last Z */
+	bool suspect;       /* lost count: close the server instead of reusing it */
+	uint8_t copy;       /* enum track_copy */
+	uint8_t inline_owed[16];
+};
+
+/* The queue starts inside the track and takes memory from the caller when it
+ * grows: track_full() says when, track_grow() gives twice the room (the old
+ * memory, if it was the caller's, comes back by return). */
+void track_init(struct track *track);
+bool track_full(const struct track *track);
+void *track_grow(struct track *track, void *memory, uint32_t room);
+
+/* Forgets everything owed and takes back the caller's memory (NULL if inline). */
+void *track_fini(struct track *track);
+
+/* A client's message goes to the server: FORWARD, DROP (late CopyData, CopyDone,
+ * CopyFail outside of COPY), BAD (not a frontend message).  Terminate: DROP; the
+ * caller acts on it.  Not to be called while track_full(). */
+enum verdict track_request(struct track *track, uint8_t type);
+
+/* A request of our own whose replies are dropped: 'Q' and 'S','P','B','D','E','C'. */
+void track_skip_request(struct track *track, uint8_t type);
+
+/* A message of the server, once it is whole or, for types that may be large, at
+ * its first piece: FORWARD, DROP (answers to our own), BAD.  `status` is the
+ * byte of a Z and ignored otherwise. */
+enum verdict track_reply(struct track *track, uint8_t type, char status);
+
+/* Whether nothing is owed, no COPY is open and the last Z said 'I'. */
+bool track_is_free(const struct track *track);
+
+/* Whether replies are owed (a c or f that nobody waits for does not count). */
+bool track_owes(const struct track *track);
+
+/* Whether what is owed next is our own, so that its replies are dropped. */
+bool track_is_skipping_own(const struct track *track);
+
+#endif
