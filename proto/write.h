@@ -23,11 +23,13 @@
 struct writer {
 	uint8_t *data;
 	uint32_t size, room;
-	uint32_t open; /* offset of the length of the message under way; 0: none */
+	uint32_t open; /* offset of the body of the message under way; 0: none */
 	bool failed;
 };
 
 struct writer writer_over(void *buffer, uint32_t room);
+
+/* What was written; empty after a failure: half a message must not be sent. */
 struct span writer_span(const struct writer *writer);
 
 /* type 0: a packet without type byte (startup, cancel). */
