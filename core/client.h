@@ -1,0 +1,120 @@
+/*
+ * client.h - one connection from a client, from its first byte to its end.
+ *
+ *	STARTUP -> AUTH -> WELCOME -> READY <-> WAITING      (in a pool)
+ *	       \-> CANCEL (a cancel request)  \-> CONSOLE    (database pgbouncer)
+ *	any -> CLOSING
+ *
+ * READY is a client between queries or attached to a server.  WAITING is queued:
+ * its conn is paused and what it has said waits in `held`, copied out of the
+ * receive buffers, so that waiting costs nobody anything.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef CORE_CLIENT_H
+#define CORE_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cancel/key.h"
+#include "core/base/list.h"
+#include "core/base/limits.h"
+#include "core/registry.h"
+#include "core/vars.h"
+#include "net/addr.h"
+#include "net/conn.h"
+#include "proto/scan.h"
+
+struct buf;
+struct login;
+struct pool;
+struct server;
+struct worker;
+
+enum client_state {
+	CLIENT_STARTUP,
+	CLIENT_AUTH,
+	CLIENT_WELCOME, /* logged in, waits for the pool's welcome data */
+	CLIENT_READY,
+	CLIENT_WAITING,
+	CLIENT_CONSOLE,
+	CLIENT_CANCEL,
+	CLIENT_CLOSING,
+	CLIENT_STATE_COUNT,
+};
+
+/* Bytes a client has said that wait for a server. */
+struct held {
+	struct held *next;
+	struct buf *buf;
+	uint32_t from, to;
+};
+
+struct client {
+	struct conn conn;
+	struct link link;       /* worker's or pool's list of its state */
+	struct worker *worker;
+	struct pool *pool;
+	struct database *database;
+	struct user *user;      /* who logged in */
+	struct server *server;  /* attached */
+	struct login *login;    /* until it is logged in */
+	struct held *held_first, *held_last;
+	struct vars vars;
+	struct scan scan;
+	uint64_t id;
+	uint64_t connect_us;
+	uint64_t request_us;    /* last message from the client */
+	uint64_t query_us, xact_us; /* begun at; 0: none */
+	uint64_t wait_us;       /* queued since; 0: not */
+	struct addr_short address, local;
+	struct cancel_key key;
+	uint8_t state;          /* enum client_state */
+	bool counted_database, counted_user, counted_client, in_cancel_table;
+	bool is_admin, is_stats; /* rights on the console */
+	bool is_unix;
+	bool skip_to_sync;      /* its batch was answered by an error: all but Sync is dropped */
+	bool answered_query;    /* rest of a message that was answered is dropped */
+	bool relaying;          /* inside relay_up: no second entry */
+	bool ended;             /* it will send no more */
+	bool notified;          /* of its wait (query_wait_notify) */
+	bool console_busy;      /* a console command is under way */
+	bool protocol_long;     /* speaks 3.2 */
+	uint32_t unix_pid;
+	char reason[REASON_MAX + 1];
+};
+
+/* Takes a connection that was accepted here or mailed here. */
+void client_open(struct worker *worker, int fd, bool is_unix);
+
+/* Between lists and states; checks that the move is allowed. */
+void client_move(struct client *client, enum client_state state);
+
+/* Tells the client why (FATAL, `sqlstate`), and closes.  What becomes of its
+ * server follows pgbouncer.md 5.4.  sqlstate NULL: 08P01.  text NULL: says
+ * nothing.  Idempotent. */
+void client_fail(struct client *client, const char *sqlstate, const char *text);
+
+/* Closes without a word; the reason is for the log. */
+void client_close(struct client *client, const char *reason);
+
+/* The attached server has gone: the client is told and closed, no server is
+ * touched. */
+void client_server_gone(struct client *client, const char *reason);
+
+/* Logged in: sends the welcome of its pool, and goes READY. */
+void client_welcome(struct client *client);
+
+/* Queues bytes that must wait, by copy; closes the client without memory. */
+void client_hold(struct client *client, const uint8_t *bytes, uint32_t size);
+void client_drop_held(struct client *client);
+
+/* A cancel request for this client, from whom (POST_CANCEL). */
+bool client_key_is(const struct client *client, struct span key);
+
+__attribute__((format(printf, 3, 4))) void client_log(const struct client *client, int level,
+                                                      const char *format, ...);
+
+extern const struct conn_events client_events;
+
+#endif

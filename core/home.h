@@ -1,0 +1,67 @@
+/*
+ * home.h - a pool's decisions across cores, on its home worker.
+ *
+ * A worker with clients that wait sends a DEMAND (the ticket of its oldest
+ * waiter and how many wait).  The home serves demands in the order of tickets:
+ *
+ *	1. a server idle on another worker is handed over (GIVE to that worker)
+ *	2. a credit in the ledger: the worker that asks may OPEN one
+ *	3. an idle server of a sibling pool that stands in the way of a database or
+ *	   user limit is evicted (EVICT)
+ *	4. the holders are told that somebody waits (REMOTE): they hand over at a
+ *	   release (core/pool.h)
+ *
+ * Failures of logins come back here too, so that retry, fast fail and the
+ * number of logins under way are decided once (pgbouncer.md 5.3, 5.6).
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef CORE_HOME_H
+#define CORE_HOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/limits.h"
+#include "net/wheel.h"
+
+struct pool;
+struct post;
+
+struct home_demand {
+	uint64_t ticket;   /* of the oldest waiter there, us; 0: none waits */
+	uint32_t waiting;
+	uint32_t granted;  /* servers on their way there */
+	bool login;        /* the oldest waits for welcome data */
+};
+
+struct home {
+	struct pool *pool;
+	struct timer retry;
+	uint32_t logins;       /* under way */
+	uint32_t host_turn;
+	bool failed;           /* the last login failed */
+	bool evicting;
+	uint64_t failed_us;    /* when that attempt began */
+	uint64_t reserve_told_us;
+	char failure[REASON_MAX + 1];
+	uint32_t worker_count;
+	uint32_t giving;       /* GIVE mails not yet answered */
+	uint32_t remote_marked; /* worker for whom holders are marked + 1; 0: none */
+	uint64_t remote_ticket;
+	struct home_demand demands[];
+};
+
+struct home *home_new(struct pool *pool);
+void home_free(struct home *home);
+
+/* What a worker says to the home of a pool; routed to it by mail. */
+void home_post(struct pool *pool, const struct post *post);
+
+/* Minimum size, retry, reserve: every third of a second. */
+void home_janitor(struct home *home);
+
+/* From any worker: by mail, or at once if it is the home itself. */
+void home_demand(struct pool *pool);
+void home_tell(struct pool *pool, int kind);
+
+#endif

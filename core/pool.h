@@ -1,0 +1,135 @@
+/*
+ * pool.h - one worker's part of a pool: its clients, its servers, its queue.
+ *
+ * A list is a state: a client or server is in exactly one list of its pool,
+ * SHOW reads their counts.
+ *
+ *	client:  active (idle or attached) <-> waiting
+ *	server:  LOGIN -> IDLE <-> ACTIVE -> (TESTED, USED, BEING_CANCELED) -> IDLE
+ *	         any -> CLOSING;  IDLE -> LENDING -> another worker
+ *
+ * pool_attach() gives a client a server or queues it, strictly first come
+ * first served within the worker; pool_offer() is the one place where a server
+ * that is free goes on: to another core that waits longer (core/home.h), to the
+ * oldest waiter here, or to the idle list.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef CORE_POOL_H
+#define CORE_POOL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/list.h"
+#include "core/config.h"
+#include "core/registry.h"
+#include "net/wheel.h"
+
+struct client;
+struct home;
+struct server;
+struct worker;
+
+enum server_state {
+	SERVER_LOGIN,
+	SERVER_IDLE,
+	SERVER_ACTIVE,
+	SERVER_USED,           /* idle, must be checked before use */
+	SERVER_TESTED,         /* runs its check or reset query */
+	SERVER_BEING_CANCELED, /* free, but a cancel aimed at it is under way */
+	SERVER_LENDING,        /* on its way to another worker */
+	SERVER_CLOSING,
+	SERVER_STATE_COUNT,
+};
+
+struct counters {
+#define COUNTER(name) uint64_t name;
+#include "core/counters.def"
+};
+
+/* What the snapshot in force says for this pool; times in microseconds. */
+struct pool_limits {
+	enum pool_mode mode;
+	uint32_t size, min_size, reserve_size;
+	uint64_t reserve_timeout;
+	uint64_t query_timeout, idle_transaction_timeout, transaction_timeout;
+	uint64_t server_lifetime, server_idle_timeout;
+	const char *reset_query; /* NULL: none on release */
+	const char *check_query; /* NULL: never checked */
+	uint64_t check_delay;
+};
+
+struct pool {
+	struct worker *worker;
+	struct pool_record *record;
+	struct pool_limits limits;
+	struct list active;   /* clients logged in, idle or attached */
+	struct list waiting;  /* clients queued, for a server or for the welcome */
+	struct list servers[SERVER_STATE_COUNT];
+	struct counters counters;
+	uint32_t welcome_waiting; /* of `waiting`: logins without welcome data */
+
+	/* Across cores.  idle_count is written by this worker and read by the home. */
+	_Atomic uint32_t idle_count;
+	struct timer demand_timer;
+	bool demanding;            /* the home believes that we wait */
+	uint64_t remote_ticket;    /* a client elsewhere waits since then; 0: none */
+	uint32_t remote_worker;
+	uint32_t remote_wanted;
+	struct home *home;         /* on the home worker only */
+
+	/* Fast fail (pgbouncer.md 5.6): set by the home's mail. */
+	bool failing;
+	char failure[128];
+	uint32_t last_epoch;
+	uint64_t empty_since_us;
+	uint64_t lifetime_closed_us;
+};
+
+/* The local part of a pool, made if needed; NULL without memory. */
+struct pool *pool_get(struct worker *worker, struct pool_record *record);
+void pool_free(struct pool *pool);
+
+/* A new snapshot is in force. */
+void pool_configure(struct pool *pool);
+
+/* True: client->server is set.  False: the client waits (its conn is paused) or
+ * was closed (fast fail, shutdown). */
+bool pool_attach(struct pool *pool, struct client *client);
+
+/* The client waits for the welcome data of a pool without any. */
+void pool_wait_welcome(struct pool *pool, struct client *client);
+
+/* Out of the queue, whatever the reason; the client's state is the caller's. */
+void pool_unqueue(struct pool *pool, struct client *client);
+
+/* A server that is clean and unattached goes on. */
+void pool_offer(struct pool *pool, struct server *server);
+
+/* Servers open or opening here. */
+uint32_t pool_server_count(const struct pool *pool);
+
+/* Welcome data has come: those that waited for it go on. */
+void pool_welcome(struct pool *pool);
+
+/* The home says that the last login failed: waiters get this error, unless
+ * `quiet` (57P03, connect failures). */
+void pool_failed(struct pool *pool, const char *sqlstate, const char *text, bool quiet);
+void pool_recovered(struct pool *pool);
+
+/* Every third of a second: timeouts of clients and servers. */
+void pool_janitor(struct pool *pool);
+
+/* Closes servers nobody uses: for PAUSE, KILL. */
+void pool_close_unused(struct pool *pool, const char *reason);
+
+/* Disconnects every client. */
+void pool_kick_clients(struct pool *pool, const char *reason);
+
+/* Whether PAUSE, of the process or of the database, holds this pool. */
+bool pool_is_paused(const struct pool *pool);
+
+void pool_publish_idle(struct pool *pool);
+
+#endif

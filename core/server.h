@@ -1,0 +1,113 @@
+/*
+ * server.h - one connection to PostgreSQL, from its opening to its end.
+ *
+ *	server_open: connect -> startup -> authentication -> parameters, key
+ *	             -> ReadyForQuery [-> connect_query] -> pool_offer
+ *
+ * A server belongs to one pool and one worker, and to at most one client.  It
+ * counts one credit in each of its accounts from before it connects until its
+ * end has been seen (a clean Terminate, then end of file, one second at most),
+ * so PostgreSQL never sees one backend too many.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef CORE_SERVER_H
+#define CORE_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/limits.h"
+#include "core/base/list.h"
+#include "core/pool.h"
+#include "core/vars.h"
+#include "net/addr.h"
+#include "net/conn.h"
+#include "net/wheel.h"
+#include "proto/scan.h"
+#include "proto/track.h"
+
+struct client;
+struct cancel_job;
+struct server_login;
+
+/* A message that must be seen whole and came in parts. */
+struct part {
+	uint8_t *bytes;
+	uint32_t size, room;
+};
+
+struct server {
+	struct conn conn;
+	struct link link;          /* in pool->servers[state] */
+	struct worker *worker;
+	struct pool *pool;
+	struct client *client;     /* attached */
+	struct server_login *login;
+	struct cancel_job *cancel; /* aimed at this server, under way */
+	struct track track;
+	struct scan scan;
+	struct part part;
+	struct vars vars;
+	struct timer timer;        /* login timeout, end of closing, check timeout */
+	uint64_t id;
+	uint64_t connect_us;
+	uint64_t request_us;       /* last message from the server */
+	uint64_t query_us, xact_us; /* running since; 0: none */
+	struct addr address;
+	struct addr_short local;
+	uint32_t epoch;
+	uint32_t lent_to;          /* worker, while LENDING */
+	uint8_t key[CANCEL_KEY_SHORT];
+	uint8_t state;             /* enum server_state */
+	bool has_credit;
+	bool close_needed;
+	bool setting_vars;         /* SETs are owed ahead of the client's own */
+	bool sync_partial;         /* a client's message is partly sent */
+	bool was_usable;           /* has been offered once: its end is no login failure */
+	char reason[REASON_MAX + 1]; /* why it is closing */
+};
+
+/* Opens a server for which the home has taken the credits; `host_turn` chooses
+ * among several hosts.  All failures reach the home by mail. */
+void server_open(struct pool *pool, uint32_t host_turn);
+
+/* The free server of a moment ago, moved here (core/lend.h). */
+struct server *server_new(struct pool *pool);
+
+/* Between the lists of the pool. */
+void server_move(struct server *server, enum server_state state);
+
+/* The client has left or is done; decides what becomes of the server
+ * (pgbouncer.md 5.4). */
+void server_release(struct server *server);
+
+/* Ends it: Terminate if that makes sense, and gives back the credit when its
+ * end has been seen.  An attached client is told `reason` and closed.
+ * Idempotent. */
+void server_close(struct server *server, const char *reason);
+
+/* Whether it may be given to a client now. */
+bool server_is_clean(const struct server *server);
+
+/* Sends a query of our own, whose replies are dropped. */
+void server_query_own(struct server *server, const char *sql);
+
+/* A ParameterStatus: name and value are texts. */
+void server_parameter(struct server *server, const char *name, const char *value);
+
+/* From the relay: what a server said while nobody was attached is done (check,
+ * reset, connect query). */
+void server_own_done(struct server *server);
+
+/* Log line with the server's prefix. */
+__attribute__((format(printf, 3, 4))) void server_log(const struct server *server, int level,
+                                                      const char *format, ...);
+
+/* Collects a message that came in parts; false: too large or no memory. */
+bool part_append(struct part *part, struct span bytes);
+void part_clear(struct part *part);
+void part_fini(struct part *part);
+
+extern const struct conn_events server_events;
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * vars.h - session parameters that are kept per client.
+ *
+ * Tracked are the settable ones that a server reports (ParameterStatus), plus
+ * track_extra_parameters.  A value is an interned word: equal values are one
+ * pointer within a worker, an unset one is NULL.  On attach those that differ
+ * are set, quoted; what the server then reports becomes the client's value.
+ *
+ * The list of names is fixed at start (vars_names).
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef CORE_VARS_H
+#define CORE_VARS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { VARS_MAX = 16, VAR_VALUE_MAX = 8192 };
+
+struct word {
+	struct word *next;  /* in its bucket */
+	uint32_t holders;
+	uint32_t hash;
+	uint16_t size;
+	bool proven;        /* a server has reported or accepted it for some parameter */
+	char text[];
+};
+
+struct words {
+	struct word **buckets;
+	uint32_t room, count;
+	uint64_t seed;
+	uint64_t memory;
+};
+
+struct vars {
+	struct word *values[VARS_MAX];
+};
+
+/* Once, before any worker: the built-in names and an extra list (may be NULL). */
+void vars_names_init(const char *extra);
+uint32_t vars_count(void);
+const char *vars_name(uint32_t index);
+
+/* By name, in any case; -1: not tracked. */
+int vars_index(const char *name);
+
+bool words_init(struct words *words, uint64_t seed);
+void words_fini(struct words *words);
+struct word *word_acquire(struct words *words, const char *text); /* NULL without memory */
+void word_release(struct words *words, struct word *word);        /* NULL is fine */
+
+void vars_set(struct words *words, struct vars *vars, uint32_t index, const char *text);
+void vars_clear(struct words *words, struct vars *vars);
+void vars_copy(struct words *words, struct vars *to, const struct vars *from);
+
+/* Writes "SET a='x';SET b='y';" for what `server` must change to be as `client`
+ * wants; 0: nothing differs.  UINT32_MAX: does not fit.  *proven: every value
+ * was accepted by a server before. */
+uint32_t vars_difference(const struct vars *client, const struct vars *server, char *sql,
+                         uint32_t room, bool *proven);
+
+/* After the SETs: the server's spelling becomes the client's. */
+void vars_canonical(struct words *words, struct vars *client, const struct vars *server);
+
+#endif
