@@ -8,7 +8,9 @@
  * failure.  Touched when servers open and close, never per transaction.
  *
  * Lowering a limit changes the limit only; the surplus closes when free.
- * An account that gave a credit back calls nobody: the pool's home looks.
+ * An account that gave a credit back calls nobody: the pool's home looks.  A
+ * refusal may be owed to a credit that another is about to undo, so whoever was
+ * refused asks again some time later, also if nothing was given back meanwhile.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef CORE_LEDGER_H
