@@ -36,19 +36,19 @@ console() {
 
 # A build of its own: optimised, without the slow checks that the build for development has.
 build_release() {
-	local log
+	local log code
 	step "build"
 	log=$(mktemp) || exit 1
-	if ! { [[ -e build-release/build.ninja ]] && meson setup --reconfigure build-release; } \
-		>"$log" 2>&1 </dev/null; then
-		rm -rf build-release
-		meson setup build-release --buildtype=release >"$log" 2>&1 </dev/null
-	fi && ninja -C build-release ringbouncer >"$log" 2>&1 </dev/null || {
-		tail -n 30 "$log" >&2
-		rm -f "$log"
-		die "it does not build"
-	}
+	{
+		if [[ ! -e build-release/build.ninja ]] || ! meson setup --reconfigure build-release; then
+			rm -rf build-release # none yet, or made by another meson or in another place
+			meson setup build-release --buildtype=release
+		fi && ninja -C build-release ringbouncer
+	} >"$log" 2>&1 </dev/null
+	code=$?
+	[[ $code == 0 ]] || tail -n 30 "$log" >&2
 	rm -f "$log"
+	[[ $code == 0 ]] || die "it does not build"
 	binary=$PWD/build-release/ringbouncer
 }
 
