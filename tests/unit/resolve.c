@@ -49,7 +49,7 @@ Test(resolve, in_order)
 		{"localhost", -1},
 		{"", 0},
 		{"a..b", 0},
-		{"a-label-may-have-63-bytes-and-this-one-has-64-bytes-which-is-more", 0},
+		{"a-label-may-have-63-bytes-and-this-one-has-65-bytes-which-is-more", 0},
 	};
 	static struct resolve_request requests[REQUESTS];
 	bell = sys_bell_open();
