@@ -25,10 +25,10 @@ enum { BUF_BLOCK = RING_GROUP_COUNT, BUF_BLOCK_SIZES = 3 };
 struct buf {
 	uint8_t *data;
 	uint32_t capacity;
-	uint32_t used;   /* bytes written so far: a block may be appended to */
+	uint32_t used; /* bytes written so far: a block may be appended to */
 	uint16_t holders;
-	uint16_t id;     /* receive buffer: in its group; block: size class */
-	uint8_t origin;  /* RING_GROUP_*, or BUF_BLOCK */
+	uint16_t id;    /* receive buffer: in its group; block: size class */
+	uint8_t origin; /* RING_GROUP_*, or BUF_BLOCK */
 };
 
 /* 512 B, 4 KiB, 16 KiB of data behind a struct buf. */
@@ -37,7 +37,6 @@ struct buf_pool {
 	struct buf *groups[RING_GROUP_COUNT];
 	uint16_t counts[RING_GROUP_COUNT];
 	uint16_t lent[RING_GROUP_COUNT]; /* buffers the kernel does not have */
-	bool returned[RING_GROUP_COUNT]; /* some came back since the starved were looked at */
 	struct slab blocks[BUF_BLOCK_SIZES];
 	uint64_t large; /* bytes in blocks from malloc */
 };

@@ -40,7 +40,7 @@ struct gather;
 
 enum conn_state {
 	CONN_CLOSED,
-	CONN_OPENING,   /* connecting */
+	CONN_OPENING, /* connecting */
 	CONN_OPEN,
 	CONN_DETACHING, /* waits for its operations, to move or to change */
 	CONN_LINGERING, /* last bytes going out, then end of file both ways */
@@ -62,25 +62,33 @@ struct conn {
 	const struct conn_events *events;
 	struct loop *loop;
 	int fd;
-	int error;            /* for on_closed */
-	uint8_t state;        /* enum conn_state */
-	uint8_t in_flight;    /* a bit per enum op_kind */
-	uint8_t group;        /* RING_GROUP_* it receives into */
+	int error;         /* for on_closed */
+	uint8_t state;     /* enum conn_state */
+	uint8_t in_flight; /* a bit per enum op_kind */
+	uint8_t group;     /* RING_GROUP_* it receives into */
 	bool paused;
-	bool ended;           /* end of file was seen */
-	bool full;            /* above high water, on_room is due */
-	bool canceling;       /* the receive is being ended */
-	bool shut;            /* our end of file was sent */
-	uint32_t queued;      /* bytes not yet sent */
-	uint32_t held;        /* memory of the bufs they lie in */
+	bool ended;      /* end of file was seen */
+	bool full;       /* above high water, on_room is due */
+	bool canceling;  /* the receive is being ended */
+	bool unpolling;  /* the poll of the paused is being ended */
+	bool copying;    /* the send is being ended, to copy out */
+	bool armed;      /* has received before */
+	bool hung_up;    /* on_hangup was told */
+	bool detached;   /* on_detached was told */
+	bool shut;       /* our end of file was sent */
+	uint32_t queued; /* bytes not yet sent */
+	uint32_t held;   /* memory of the bufs they lie in */
 	struct piece_link {
 		struct conn_piece *first, *last;
 	} queue;
 	struct gather *gather; /* of the send in flight, NULL for a plain send */
-	uint32_t sending;      /* bytes in flight */
-	struct link send_link; /* in loop->to_send */
-	struct link wait_link; /* in loop->starved, lingering or stalled */
+	uint32_t sending;      /* bytes in flight, the first of the queue */
+	uint32_t borrowed;     /* pieces queued that lie in receive buffers */
+	uint32_t sent_ms;      /* when the send in flight was started */
 	uint32_t linger_until_ms;
+	struct link send_link;    /* in loop->to_send, with a send in flight: in stalled */
+	struct link starved_link; /* in loop->starved */
+	struct link wait_link;    /* in loop->lingering or settled */
 };
 
 /* Starts a conn on a connected socket (accepted, or moved here); receives are
@@ -127,9 +135,10 @@ void conn_finish(struct conn *conn);
 void conn_close(struct conn *conn);
 
 /* For the loop. */
-void conn_flush(struct conn *conn);                  /* sends what is queued */
-void conn_starved_retry(struct conn *conn);          /* buffers have come back */
+void conn_flush(struct conn *conn);         /* sends what is queued */
+void conn_starved_retry(struct conn *conn); /* buffers have come back */
 void conn_linger_expire(struct conn *conn);
-void conn_copy_out(struct conn *conn);               /* frees receive buffers it queues */
+void conn_copy_out(struct conn *conn); /* frees receive buffers it queues */
+void conn_settled(struct conn *conn);  /* ends it or tells that it may move */
 
 #endif

@@ -1,0 +1,357 @@
+/*
+ * conn_send.c - the queue of a conn and its one send in flight; see conn.h.
+ *
+ * The queue is a list of pieces, each a range of a buf that it holds.  The send
+ * in flight covers the first `sending` bytes; pieces that it covers are not
+ * touched until it has completed, whatever it says: a short count only means
+ * that the rest is sent again, and then the error shows if there is one.
+ *
+ * Receive buffers that lie in the queue of a slow peer are missing to
+ * everybody else.  conn_copy_out() moves their bytes to blocks: at once what is
+ * not in flight, and the rest when the send, which it cancels, has come back.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "core/base/check.h"
+#include "core/base/limits.h"
+#include "net/buf.h"
+#include "net/conn.h"
+#include "net/conn_parts.h"
+#include "net/loop.h"
+
+enum {
+	/* Below what one operation of the kernel can take (2 GiB less a page). */
+	SEND_BYTES_MAX = 1 << 30,
+
+	/* Blocks for bytes that queue anyway: few and large, but of a slab. */
+	COPY_BLOCK_MIN = 4096,
+	COPY_BLOCK_MAX = 16384,
+};
+
+static uint32_t piece_size(const struct conn_piece *piece)
+{
+	return piece->to - piece->from;
+}
+
+/* Puts a hold of buf under the piece, and off again; the counts go along. */
+static void piece_lay(struct conn *conn, struct conn_piece *piece, struct buf *buf, uint32_t from,
+                      uint32_t to)
+{
+	piece->buf = buf;
+	piece->from = from;
+	piece->to = to;
+	conn->held += buf->capacity;
+	conn->borrowed += buf->origin != BUF_BLOCK;
+}
+
+static void piece_lift(struct conn *conn, struct conn_piece *piece)
+{
+	struct buf *buf = piece->buf;
+	conn->held -= buf->capacity;
+	conn->borrowed -= buf->origin != BUF_BLOCK;
+	piece->buf = NULL;
+	buf_drop(&conn->loop->bufs, buf);
+}
+
+/* Takes over a hold of buf, also when it fails. */
+static bool queue_append(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
+{
+	struct conn_piece *piece = slab_acquire(&conn->loop->pieces);
+	if (piece == NULL) {
+		buf_drop(&conn->loop->bufs, buf);
+		return false;
+	}
+	piece_lay(conn, piece, buf, from, to);
+	if (conn->queue.last == NULL)
+		conn->queue.first = piece;
+	else
+		conn->queue.last->next = piece;
+	conn->queue.last = piece;
+	conn->queued += to - from;
+	return true;
+}
+
+static void queue_drop_first(struct conn *conn)
+{
+	struct conn_piece *piece = conn->queue.first;
+	conn->queue.first = piece->next;
+	if (conn->queue.first == NULL)
+		conn->queue.last = NULL;
+	piece_lift(conn, piece);
+	slab_release(&conn->loop->pieces, piece);
+}
+
+static void queue_consume(struct conn *conn, uint32_t size)
+{
+	CHECK(size <= conn->queued);
+	conn->queued -= size;
+	while (size > 0) {
+		struct conn_piece *piece = conn->queue.first;
+		uint32_t part = MIN(size, piece_size(piece));
+		piece->from += part;
+		size -= part;
+		if (piece_size(piece) == 0)
+			queue_drop_first(conn);
+	}
+}
+
+void conn_unqueue(struct conn *conn)
+{
+	CHECK(!conn_flies(conn, OP_SEND));
+	while (conn->queue.first != NULL)
+		queue_drop_first(conn);
+	conn->queued = 0;
+	CHECK(conn->held == 0 && conn->borrowed == 0);
+}
+
+/* The list is given by what is in flight: nobody is on both. */
+static struct list *conn_list(struct conn *conn)
+{
+	return conn_flies(conn, OP_SEND) ? &conn->loop->stalled : &conn->loop->to_send;
+}
+
+void conn_unlist(struct conn *conn)
+{
+	if (link_is_in(&conn->send_link))
+		list_remove(conn_list(conn), &conn->send_link);
+}
+
+static void conn_enlist(struct conn *conn)
+{
+	bool due = conn_flies(conn, OP_SEND) ? conn->borrowed > 0 : conn->queue.first != NULL;
+	if (due && !link_is_in(&conn->send_link))
+		list_append(conn_list(conn), &conn->send_link);
+}
+
+static void queue_grown(struct conn *conn)
+{
+	if (conn->held > CONN_QUEUE_HIGH)
+		conn->full = true;
+	conn_enlist(conn);
+}
+
+static void queue_failed(struct conn *conn)
+{
+	conn_fail(conn, -ENOMEM);
+	conn_tend(conn);
+}
+
+/* The last piece, unless the send in flight covers it. */
+static struct conn_piece *queue_open_end(const struct conn *conn)
+{
+	return conn->queued > conn->sending ? conn->queue.last : NULL;
+}
+
+void conn_send(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
+{
+	CHECK(from <= to && to <= buf->used);
+	if (conn->state != CONN_OPEN || from == to)
+		return;
+	struct conn_piece *last = queue_open_end(conn);
+	if (last != NULL && last->buf == buf && last->to == from) {
+		last->to = to;
+		conn->queued += to - from;
+		return;
+	}
+	buf_hold(buf);
+	if (queue_append(conn, buf, from, to))
+		queue_grown(conn);
+	else
+		queue_failed(conn);
+}
+
+/* Fills up the block at the end of the queue; returns what went in. */
+static uint32_t queue_fill_up(struct conn *conn, const uint8_t *bytes, uint32_t size)
+{
+	struct conn_piece *last = queue_open_end(conn);
+	if (last == NULL || last->buf->origin != BUF_BLOCK || last->buf->holders != 1 ||
+	    last->to != last->buf->used)
+		return 0;
+	struct buf *buf = last->buf;
+	uint32_t part = MIN(size, buf->capacity - buf->used);
+	memcpy(buf->data + buf->used, bytes, part);
+	buf->used += part;
+	last->to += part;
+	conn->queued += part;
+	return part;
+}
+
+void conn_send_copy(struct conn *conn, const void *bytes, uint32_t size)
+{
+	const uint8_t *rest = bytes;
+	if (conn->state != CONN_OPEN || size == 0)
+		return;
+	uint32_t part = queue_fill_up(conn, rest, size);
+	while (part < size) {
+		rest += part;
+		size -= part;
+		uint32_t room = conn->queued > 0 ? MAX(size, COPY_BLOCK_MIN) : size;
+		struct buf *block = buf_block(&conn->loop->bufs, MIN(room, COPY_BLOCK_MAX));
+		if (block == NULL) {
+			queue_failed(conn);
+			return;
+		}
+		part = MIN(size, block->capacity);
+		memcpy(block->data, rest, part);
+		block->used = part;
+		if (!queue_append(conn, block, 0, part)) {
+			queue_failed(conn);
+			return;
+		}
+	}
+	queue_grown(conn);
+}
+
+bool conn_is_full(const struct conn *conn)
+{
+	return conn->full;
+}
+
+bool conn_is_flushed(const struct conn *conn)
+{
+	return conn->queue.first == NULL;
+}
+
+/* As many pieces as fit; returns their bytes. */
+static uint32_t gather_fill(struct gather *gather, const struct conn *conn)
+{
+	uint32_t total = 0;
+	size_t count = 0;
+	for (const struct conn_piece *piece = conn->queue.first;
+	     piece != NULL && count < SEND_PIECES_MAX; piece = piece->next) {
+		uint32_t size = piece_size(piece);
+		if (count > 0 && size > SEND_BYTES_MAX - total)
+			break;
+		gather->parts[count++] = (struct iovec){
+			.iov_base = piece->buf->data + piece->from,
+			.iov_len = size,
+		};
+		total += size;
+	}
+	gather->message = (struct msghdr){.msg_iov = gather->parts, .msg_iovlen = count};
+	return total;
+}
+
+void conn_flush(struct conn *conn)
+{
+	struct loop *loop = conn->loop;
+	const struct conn_piece *first = conn->queue.first;
+	uint64_t user_data = op_user_data(&conn->owner, OP_SEND);
+	list_remove(&loop->to_send, &conn->send_link);
+	conn_begin(conn, OP_SEND);
+	if (first->next != NULL)
+		conn->gather = slab_acquire(&loop->gathers);
+	if (conn->gather != NULL) {
+		conn->sending = gather_fill(conn->gather, conn);
+		ring_sendmsg(loop->ring, user_data, conn->fd, &conn->gather->message);
+	} else {
+		/* One piece; or no memory for a gather, then one after the other. */
+		conn->sending = piece_size(first);
+		ring_send(loop->ring, user_data, conn->fd, first->buf->data + first->from,
+		          conn->sending);
+	}
+	conn->sent_ms = (uint32_t)(loop->now_us / 1000);
+	loop->sends++;
+	conn_enlist(conn);
+}
+
+/* Adds the bytes of `piece` to the block under `block`. */
+static void piece_pour(struct conn_piece *block, const struct conn_piece *piece)
+{
+	struct buf *buf = block->buf;
+	uint32_t size = piece_size(piece);
+	memcpy(buf->data + buf->used, piece->buf->data + piece->from, size);
+	buf->used += size;
+	block->to += size;
+}
+
+/* Replaces the receive buffer under a piece by a block with room for more. */
+static bool piece_settle(struct conn *conn, struct conn_piece *piece, uint32_t room)
+{
+	struct buf *block = buf_block(&conn->loop->bufs, room);
+	if (block == NULL)
+		return false;
+	struct conn_piece copy = {.buf = block};
+	piece_pour(&copy, piece);
+	piece_lift(conn, piece);
+	piece_lay(conn, piece, block, 0, copy.to);
+	return true;
+}
+
+/* Copies what lies in receive buffers and is not in flight, small pieces
+ * together in large blocks.  Without memory the rest stays where it is. */
+static void queue_copy_out(struct conn *conn)
+{
+	struct conn_piece *before = NULL;
+	struct conn_piece *piece = conn->queue.first;
+	uint32_t covered = 0;
+	for (; piece != NULL && covered < conn->sending; piece = piece->next) {
+		covered += piece_size(piece);
+		before = piece;
+	}
+	bool open = false; /* the block under `before` is of this pass */
+	uint32_t left = conn->queued - covered;
+	for (; piece != NULL; piece = before->next) {
+		uint32_t size = piece_size(piece);
+		if (piece->buf->origin == BUF_BLOCK) {
+			open = false;
+			before = piece;
+		} else if (open && size <= before->buf->capacity - before->buf->used) {
+			piece_pour(before, piece);
+			before->next = piece->next;
+			if (conn->queue.last == piece)
+				conn->queue.last = before;
+			piece_lift(conn, piece);
+			slab_release(&conn->loop->pieces, piece);
+		} else {
+			if (!piece_settle(conn, piece, MAX(size, MIN(left, COPY_BLOCK_MAX))))
+				return;
+			open = true;
+			before = piece;
+		}
+		left -= size;
+	}
+}
+
+void conn_copy_out(struct conn *conn)
+{
+	queue_copy_out(conn);
+	if (conn->borrowed == 0) {
+		conn_unlist(conn);
+		conn_enlist(conn);
+	} else if (conn_flies(conn, OP_SEND) && !conn->copying) {
+		conn->copying = true;
+		ring_cancel(conn->loop->ring, op_user_data(&conn->owner, OP_SEND));
+	}
+}
+
+void conn_sent(struct conn *conn, const struct completion *completion)
+{
+	int32_t result = completion->result;
+	bool copying = conn->copying;
+	conn_unlist(conn);
+	conn_end(conn, OP_SEND);
+	if (conn->gather != NULL)
+		slab_release(&conn->loop->gathers, conn->gather);
+	conn->gather = NULL;
+	CHECK(result <= (int64_t)conn->sending);
+	conn->sending = 0;
+	conn->copying = false;
+	if (result > 0)
+		queue_consume(conn, (uint32_t)result);
+	else if (result < 0 && result != -ECANCELED && result != -EINTR && result != -EAGAIN)
+		conn_fail(conn, result);
+	if (conn->state == CONN_CLOSING)
+		return;
+	if (copying)
+		queue_copy_out(conn);
+	conn_enlist(conn);
+	if (conn->full && conn->held < CONN_QUEUE_LOW) {
+		conn->full = false;
+		if (conn->state != CONN_LINGERING)
+			conn->events->on_room(conn);
+	}
+}

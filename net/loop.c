@@ -1,0 +1,305 @@
+/*
+ * loop.c - see loop.h.
+ *
+ * What conns ask for during a turn only queues: sends leave, starved receives
+ * are armed again and cancels go out with the one enter of the next turn.  The
+ * clock is read right before and right after it: what lies between is waiting,
+ * everything else is work.
+ *
+ * A conn that has nothing in flight any more does not end where that shows but
+ * at the end of the turn, through the list `settled`: no other code has to
+ * think of a conn that is gone when a callback returns.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "net/loop.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/check.h"
+#include "core/base/limits.h"
+#include "net/conn.h"
+#include "net/sys.h"
+
+enum {
+	/* A send that has not come back by now waits for the peer. */
+	STALL_MS = 2,
+
+	/* Turns that loop_close grants to bells, whose cancels need one or two. */
+	CLOSE_TURNS = 100,
+	CLOSE_WAIT_US = 10 * 1000,
+};
+
+static bool loop_open_parts(struct loop *loop)
+{
+	slab_init(&loop->pieces, sizeof(struct conn_piece), 256, 0);
+	slab_init(&loop->gathers, sizeof(struct gather), 16, 0);
+	list_init(&loop->to_send);
+	for (uint32_t group = 0; group < RING_GROUP_COUNT; group++)
+		list_init(&loop->starved[group]);
+	list_init(&loop->lingering);
+	list_init(&loop->stalled);
+	list_init(&loop->settled);
+	loop->now_us = sys_clock_us();
+	wheel_init(&loop->wheel, loop->now_us);
+#ifndef NDEBUG
+	sys_random(&loop->random, sizeof loop->random);
+	loop->random |= 1;
+	loop->order = calloc(RING_COMPLETIONS, sizeof loop->order[0]);
+	if (loop->order == NULL)
+		return false;
+#endif
+	return buf_pool_init(&loop->bufs, loop->ring);
+}
+
+bool loop_open(struct loop *loop, struct ring_failure *failure)
+{
+	const struct ring_options options = {
+		.entries = RING_ENTRIES,
+		.completions = RING_COMPLETIONS,
+	};
+	*loop = (struct loop){.ring = ring_open(&options, failure)};
+	if (loop->ring == NULL)
+		return false;
+	if (!loop_open_parts(loop)) {
+		snprintf(failure->text, sizeof failure->text, "no memory for receive buffers");
+		free(loop->order);
+		ring_close(loop->ring);
+		return false;
+	}
+	return true;
+}
+
+void loop_close(struct loop *loop)
+{
+	for (int i = 0; loop->ops.used > 0 && i < CLOSE_TURNS; i++)
+		loop_turn(loop, CLOSE_WAIT_US);
+	op_table_fini(&loop->ops);
+	slab_fini(&loop->pieces);
+	slab_fini(&loop->gathers);
+	buf_pool_fini(&loop->bufs);
+	ring_close(loop->ring);
+	free(loop->order);
+	*loop = (struct loop){0};
+}
+
+/* ---------------------------------------------------------- before the enter */
+
+static bool loop_is_short(const struct loop *loop)
+{
+	bool is_short = false;
+	for (uint16_t group = 0; group < RING_GROUP_COUNT; group++)
+		is_short |= buf_pool_is_short(&loop->bufs, group);
+	return is_short;
+}
+
+/* Slow readers must not keep the buffers that others read into. */
+static void loop_unstall(struct loop *loop)
+{
+	if (list_is_empty(&loop->stalled) || !loop_is_short(loop))
+		return;
+	uint32_t now_ms = (uint32_t)(loop->now_us / 1000);
+	list_each_safe (struct conn, conn, send_link, &loop->stalled) {
+		if (now_ms - conn->sent_ms >= STALL_MS)
+			conn_copy_out(conn);
+	}
+}
+
+static uint32_t group_free(const struct loop *loop, uint16_t group)
+{
+	return (uint32_t)(loop->bufs.counts[group] - loop->bufs.lent[group]);
+}
+
+/* The kernel was found empty once; buffers that came back since may be used. */
+static bool group_may_feed(const struct loop *loop, uint16_t group)
+{
+	return !list_is_empty(&loop->starved[group]) && group_free(loop, group) > 0;
+}
+
+/* Arms again as many as there are buffers: more would only find none. */
+static void loop_feed(struct loop *loop)
+{
+	for (uint16_t group = 0; group < RING_GROUP_COUNT; group++) {
+		struct list *starved = &loop->starved[group];
+		for (uint32_t left = MIN(group_free(loop, group), starved->count); left > 0; left--)
+			conn_starved_retry(LIST_FIRST(struct conn, starved_link, starved));
+	}
+}
+
+static void loop_flush(struct loop *loop)
+{
+	while (!list_is_empty(&loop->to_send))
+		conn_flush(LIST_FIRST(struct conn, send_link, &loop->to_send));
+}
+
+/* The sooner of two waits, of which a negative one never ends. */
+static int64_t wait_min(int64_t a, int64_t b)
+{
+	if (a < 0 || b < 0)
+		return MAX(a, b);
+	return MIN(a, b);
+}
+
+static int64_t loop_wait_us(const struct loop *loop, uint64_t now_us, int64_t max_wait_us)
+{
+	bool feeds = false;
+	for (uint16_t group = 0; group < RING_GROUP_COUNT; group++)
+		feeds |= group_may_feed(loop, group);
+	if (feeds || !list_is_empty(&loop->settled))
+		return 0;
+	int64_t wait_us = wait_min(max_wait_us, wheel_wait_us(&loop->wheel, now_us));
+	const struct conn *first = LIST_FIRST(struct conn, wait_link, &loop->lingering);
+	if (first != NULL) {
+		int32_t left_ms = (int32_t)(first->linger_until_ms - (uint32_t)(now_us / 1000));
+		wait_us = wait_min(wait_us, MAX(left_ms, 0) * INT64_C(1000));
+	}
+	if (!list_is_empty(&loop->stalled) && loop_is_short(loop))
+		wait_us = wait_min(wait_us, STALL_MS * 1000);
+	return wait_us;
+}
+
+/* ------------------------------------------------------------ after the enter */
+
+#ifndef NDEBUG
+static uint32_t loop_random(struct loop *loop)
+{
+	loop->random ^= loop->random << 13;
+	loop->random ^= loop->random >> 7;
+	loop->random ^= loop->random << 17;
+	return (uint32_t)(loop->random >> 32);
+}
+
+/* Slot and generation. */
+static uint64_t completion_owner(const struct loop *loop, uint32_t index)
+{
+	return ring_completion(loop->ring, index)->user_data >> 8;
+}
+
+/* Nobody may rely on the order between owners; within one it is the order of
+ * its bytes.  Each completion moves to the front by a random number of steps,
+ * past those of others. */
+static void loop_shuffle(struct loop *loop, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = i;
+		for (; at > 0 && loop_random(loop) % 4 != 0; at--) {
+			if (completion_owner(loop, loop->order[at - 1]) ==
+			    completion_owner(loop, i))
+				break;
+			loop->order[at] = loop->order[at - 1];
+		}
+		loop->order[at] = (uint16_t)i;
+	}
+}
+#endif
+
+static void loop_dispatch(struct loop *loop, uint32_t index)
+{
+	const struct completion *completion = ring_completion(loop->ring, index);
+	enum op_kind kind;
+	struct op_owner *owner = op_find(&loop->ops, completion->user_data, &kind);
+	if (owner == NULL) {
+		/* Owners wait for their receives, so no buffer can be lost here. */
+		CHECK_SLOW(!completion->has_buffer);
+		loop->late++;
+		return;
+	}
+	owner->on_completion(owner, kind, completion);
+}
+
+static void loop_run_completions(struct loop *loop, uint32_t count)
+{
+	bool shuffled = false;
+#ifndef NDEBUG
+	shuffled = count <= RING_COMPLETIONS;
+	if (shuffled)
+		loop_shuffle(loop, count);
+#endif
+	for (uint32_t i = 0; i < count; i++)
+		loop_dispatch(loop, shuffled ? loop->order[i] : i);
+	loop->completions += count;
+}
+
+static void loop_run_lingering(struct loop *loop)
+{
+	uint32_t now_ms = (uint32_t)(loop->now_us / 1000);
+	struct conn *first;
+	while ((first = LIST_FIRST(struct conn, wait_link, &loop->lingering)) != NULL &&
+	       (int32_t)(now_ms - first->linger_until_ms) >= 0)
+		conn_linger_expire(first);
+}
+
+/* Those that settle meanwhile have their turn in the next. */
+static void loop_run_settled(struct loop *loop)
+{
+	for (uint32_t left = loop->settled.count; left > 0; left--)
+		conn_settled(LIST_FIRST(struct conn, wait_link, &loop->settled));
+}
+
+void loop_turn(struct loop *loop, int64_t max_wait_us)
+{
+	loop_unstall(loop);
+	loop_feed(loop);
+	loop_flush(loop);
+	uint64_t before_us = sys_clock_us();
+	uint64_t busy_us = before_us - loop->now_us;
+	loop->busy_us += busy_us;
+	loop->longest_turn_us = MAX(loop->longest_turn_us, busy_us);
+	uint32_t count = ring_turn(loop->ring, loop_wait_us(loop, before_us, max_wait_us));
+	loop->now_us = sys_clock_us();
+	loop->turns++;
+	loop_run_completions(loop, count);
+	loop_run_lingering(loop);
+	wheel_run(&loop->wheel, loop->now_us);
+	loop_run_settled(loop);
+}
+
+/* ---------------------------------------------------------------------- bells */
+
+static void bell_read(struct bell *bell)
+{
+	bell->reading = true;
+	ring_read(bell->loop->ring, op_user_data(&bell->owner, OP_BELL), bell->fd, &bell->value,
+	          sizeof bell->value);
+}
+
+static void bell_completed(struct op_owner *owner, enum op_kind kind,
+                           const struct completion *completion)
+{
+	struct bell *bell = CONTAINER(struct bell, owner, owner);
+	int32_t result = completion->result;
+	CHECK(kind == OP_BELL && bell->reading);
+	CHECK(result == (int32_t)sizeof bell->value || result == -ECANCELED || result == -EINTR ||
+	      result == -EAGAIN);
+	bell->reading = false;
+	if (!bell->closing && result > 0)
+		bell->on_ring(bell);
+	if (bell->closing)
+		op_unregister(&bell->loop->ops, &bell->owner);
+	else
+		bell_read(bell);
+}
+
+bool bell_open(struct bell *bell, struct loop *loop, int fd, void (*on_ring)(struct bell *bell))
+{
+	*bell = (struct bell){
+		.owner.on_completion = bell_completed,
+		.loop = loop,
+		.fd = fd,
+		.on_ring = on_ring,
+	};
+	if (!op_register(&loop->ops, &bell->owner))
+		return false;
+	bell_read(bell);
+	return true;
+}
+
+void bell_close(struct bell *bell)
+{
+	if (bell->closing)
+		return;
+	bell->closing = true;
+	if (bell->reading)
+		ring_cancel(bell->loop->ring, op_user_data(&bell->owner, OP_BELL));
+}
