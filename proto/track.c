@@ -1,0 +1,338 @@
+/*
+ * track.c - see track.h.
+ *
+ * An entry is the type byte of its request, with SKIP added for our own; both
+ * ends of a COPY are queued as COPY_END.  What a message does follows from
+ * the head alone, and that is exact, because each request has one last reply
+ * and PostgreSQL answers in order.
+ *
+ * The head is never a COPY_END: what ends a COPY stands behind the request
+ * that opened it, and one that has come to the front belongs to no COPY, the
+ * server ignores it and so do we.  An empty queue thus means nothing owed.
+ *
+ * No reply is ever held back because the count is off: if the server says
+ * what nobody asked for, the bytes go on and the track becomes suspect.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "proto/track.h"
+
+#include <string.h>
+
+#include "core/base/check.h"
+#include "core/base/limits.h"
+
+enum { SKIP = 0x80, COPY_END = 'c' };
+
+void track_init(struct track *track)
+{
+	*track = (struct track){.room = sizeof track->inline_owed};
+	track->owed = track->inline_owed;
+}
+
+bool track_full(const struct track *track)
+{
+	return track->count == track->room;
+}
+
+static uint8_t *entry_at(const struct track *track, uint32_t place)
+{
+	return &track->owed[(track->head + place) & (track->room - 1)];
+}
+
+/* The request at a place of the queue, the head being 0; 0 behind the end. */
+static uint8_t kind_at(const struct track *track, uint32_t place)
+{
+	if (place >= track->count)
+		return 0;
+	return (uint8_t)(*entry_at(track, place) & ~SKIP);
+}
+
+static void drop(struct track *track, uint32_t count)
+{
+	CHECK(count <= track->count);
+	track->head = (track->head + count) & (track->room - 1);
+	track->count -= count;
+}
+
+/* Takes the head away, and the ends of COPYs that come to the front by it. */
+static void pop(struct track *track)
+{
+	do
+		drop(track, 1);
+	while (kind_at(track, 0) == COPY_END);
+}
+
+static void append(struct track *track, uint8_t entry)
+{
+	CHECK(!track_full(track));
+	*entry_at(track, track->count) = entry;
+	track->count++;
+}
+
+static void *memory_of(struct track *track)
+{
+	return track->owed == track->inline_owed ? NULL : track->owed;
+}
+
+void *track_grow(struct track *track, void *memory, uint32_t room)
+{
+	CHECK(room == 2 * track->room && room <= OWED_MAX);
+	uint8_t *owed = (uint8_t *)memory;
+	void *old = memory_of(track);
+	for (uint32_t i = 0; i < track->count; i++)
+		owed[i] = *entry_at(track, i);
+	track->owed = owed;
+	track->room = room;
+	track->head = 0;
+	return old;
+}
+
+void *track_fini(struct track *track)
+{
+	void *old = memory_of(track);
+	track->owed = track->inline_owed;
+	track->room = sizeof track->inline_owed;
+	track->head = 0;
+	track->count = 0;
+	return old;
+}
+
+/* A request that the server answers, unless it discards all until a Sync. */
+static void owe(struct track *track, uint8_t type, uint8_t mark)
+{
+	if (type == 'S')
+		track->skipping = false;
+	if (!track->skipping)
+		append(track, type | mark);
+	track->ready = false;
+}
+
+static enum verdict request_of_copy(struct track *track, uint8_t type)
+{
+	bool working = track->count > 0;
+	if (!working && !track->skipping && track->copy == COPY_NONE)
+		return VERDICT_DROP;
+	if (working && type != 'd' && !track->skipping)
+		append(track, COPY_END);
+	track->ready = false;
+	return VERDICT_FORWARD;
+}
+
+enum verdict track_request(struct track *track, uint8_t type)
+{
+	switch (type) {
+	case 'P':
+	case 'B':
+	case 'D':
+	case 'E':
+	case 'C':
+	case 'S':
+	case 'Q':
+	case 'F': owe(track, type, 0); return VERDICT_FORWARD;
+	case 'd':
+	case 'c':
+	case 'f': return request_of_copy(track, type);
+	case 'H':
+		/* Leaves `ready` alone: an idle server does nothing about it, and must
+		 * not be bound to a client for it. */
+		return VERDICT_FORWARD;
+	case 'X': return VERDICT_DROP;
+	default: return VERDICT_BAD;
+	}
+}
+
+void track_skip_request(struct track *track, uint8_t type)
+{
+	CHECK(type != 0 && strchr("QSPBDEC", type) != NULL);
+	owe(track, type, SKIP);
+}
+
+static bool is_copying_in(const struct track *track)
+{
+	return track->copy == COPY_IN || track->copy == COPY_BOTH;
+}
+
+/* How many S stand right behind the head: what a COPY IN may have swallowed. */
+static uint32_t syncs_behind_head(const struct track *track)
+{
+	uint32_t count = 0;
+	while (kind_at(track, count + 1) == 'S')
+		count++;
+	return count;
+}
+
+static void drop_behind_head(struct track *track, uint32_t count)
+{
+	*entry_at(track, count) = *entry_at(track, 0);
+	drop(track, count);
+}
+
+/* The server read up to the client's CopyDone, so it has swallowed each S in
+ * front of that. */
+static void copy_in_done(struct track *track)
+{
+	uint32_t syncs = syncs_behind_head(track);
+	if (kind_at(track, syncs + 1) == COPY_END)
+		drop_behind_head(track, syncs + 1);
+	else
+		track->suspect = true;
+	track->copy = COPY_NONE;
+}
+
+/* The server may have stopped anywhere.  A client that sent Sync together with
+ * Execute sends another one after the COPY (libpq, tokio-postgres), and nearly
+ * always the server had read the first: so the guess is that all were
+ * swallowed.  But where another request follows, the server had not read so
+ * far: it would have died of that. */
+static void copy_in_failed(struct track *track)
+{
+	uint32_t syncs = syncs_behind_head(track);
+	uint8_t next = kind_at(track, syncs + 1);
+	if (next != 0 && next != COPY_END) {
+		track->suspect = track->suspect || syncs > 1;
+		return;
+	}
+	track->suspect = track->suspect || syncs > 0;
+	drop_behind_head(track, syncs + (next == COPY_END));
+}
+
+static void on_error(struct track *track)
+{
+	bool copying_in = is_copying_in(track);
+	track->failed = true;
+	track->copy = COPY_NONE;
+	if (track->count == 0) {
+		track->ready = false;
+		return;
+	}
+	if (copying_in)
+		copy_in_failed(track);
+
+	uint8_t head = kind_at(track, 0);
+	if (head == 'Q' || head == 'F' || head == 'S')
+		return;
+	while (track->count > 0 && kind_at(track, 0) != 'S')
+		drop(track, 1);
+	track->skipping = track->count == 0;
+}
+
+static void on_ready(struct track *track, char status)
+{
+	bool ends_login = track->status == 0;
+	track->status = status;
+	track->ready = true;
+	track->failed = false;
+	track->skipping = false;
+	track->copy = COPY_NONE;
+
+	uint8_t head = kind_at(track, 0);
+	if (head == 'S' || head == 'Q' || head == 'F') {
+		pop(track);
+		return;
+	}
+	track->suspect = track->suspect || head != 0 || !ends_login;
+	while (track->count > 0 && kind_at(track, 0) != 'S')
+		drop(track, 1);
+	if (track->count > 0)
+		pop(track);
+}
+
+/* A reply that ends `request`, which is to be at the head. */
+static void on_end(struct track *track, uint8_t request)
+{
+	if (kind_at(track, 0) == request)
+		pop(track);
+	else
+		track->suspect = true;
+}
+
+/* A reply in the middle of what one of two requests brings. */
+static void on_part(struct track *track, uint8_t request, uint8_t other)
+{
+	uint8_t head = kind_at(track, 0);
+	if (head != request && head != other)
+		track->suspect = true;
+}
+
+/* CommandComplete, EmptyQueryResponse, PortalSuspended: end an Execute, but
+ * only a statement of a Query. */
+static void on_complete(struct track *track, uint8_t type)
+{
+	if (type == 'C' && is_copying_in(track))
+		copy_in_done(track);
+	if (kind_at(track, 0) != 'Q')
+		on_end(track, 'E');
+}
+
+static void on_copy_start(struct track *track, enum track_copy copy)
+{
+	on_part(track, 'E', 'Q');
+	track->copy = (uint8_t)copy;
+}
+
+/* In COPY BOTH the client's direction may still be open: CommandComplete ends it. */
+static void on_copy_done(struct track *track)
+{
+	if (track->copy == COPY_OUT)
+		track->copy = COPY_NONE;
+	else if (track->copy != COPY_BOTH)
+		track->suspect = true;
+}
+
+enum verdict track_reply(struct track *track, uint8_t type, char status)
+{
+	enum verdict verdict = track_is_skipping_own(track) ? VERDICT_DROP : VERDICT_FORWARD;
+	switch (type) {
+	case '1': on_end(track, 'P'); break;
+	case '2': on_end(track, 'B'); break;
+	case '3': on_end(track, 'C'); break;
+	case 'n': on_end(track, 'D'); break;
+	case 't': on_part(track, 'D', 'D'); break;
+	case 'D': on_part(track, 'E', 'Q'); break;
+	case 'V': on_part(track, 'F', 'F'); break;
+	case 'G': on_copy_start(track, COPY_IN); break;
+	case 'H': on_copy_start(track, COPY_OUT); break;
+	case 'W': on_copy_start(track, COPY_BOTH); break;
+	case 'c': on_copy_done(track); break;
+	case 'E': on_error(track); break;
+	case 'T':
+		if (kind_at(track, 0) == 'D')
+			pop(track);
+		else
+			on_part(track, 'E', 'Q');
+		break;
+	case 'C':
+	case 'I':
+	case 's': on_complete(track, type); break;
+	case 'd':
+		if (track->copy != COPY_OUT && track->copy != COPY_BOTH)
+			track->suspect = true;
+		break;
+	case 'Z':
+		if (status != 'I' && status != 'T' && status != 'E')
+			return VERDICT_BAD;
+		on_ready(track, status);
+		break;
+	case 'N':
+	case 'S': track->ready = track->ready && track->count > 0; break;
+	case 'A': return VERDICT_FORWARD;
+	default: return VERDICT_BAD;
+	}
+	return verdict;
+}
+
+bool track_is_free(const struct track *track)
+{
+	return track->count == 0 && track->ready && track->status == 'I' && !track->skipping &&
+	       track->copy == COPY_NONE;
+}
+
+bool track_owes(const struct track *track)
+{
+	return track->count > 0;
+}
+
+bool track_is_skipping_own(const struct track *track)
+{
+	return track->count > 0 && (*entry_at(track, 0) & SKIP) != 0;
+}
