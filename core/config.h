@@ -107,7 +107,7 @@ struct config {
 	struct settings settings;
 	const char *path; /* of the main file */
 
-	/* Sorted by name in byte order. */
+	/* Sorted by name in byte order; `*` is not among them. */
 	struct database_entry *databases;
 	uint32_t database_count;
 	const struct database_entry *autodb; /* the `*` entry, or NULL */
@@ -154,6 +154,12 @@ const struct user_entry *config_find_user(const struct config *config, const cha
 
 /* Whether a comma or space separated list names `word` (pgbouncer.md 2.2). */
 bool config_list_has(const char *list, const char *word);
+
+/* Whether the file or SET gave the setting a value; `key` must exist. */
+bool config_is_set(const struct config *config, const char *key);
+
+/* The CPUs of a cpu_list, in its order; `room` of them at most.  False: malformed. */
+bool config_cpu_list(const char *list, uint16_t *cpus, uint32_t room, uint32_t *count);
 
 /* A copy of `config` with one setting changed, as SET does; NULL: unknown key or
  * bad value, *reason says which.  A setting that only a restart changes keeps
