@@ -1,0 +1,282 @@
+/*
+ * log.c - lines for the operator.
+ *
+ * A line is made on the stack of whoever says it and leaves by one write per
+ * destination, so lines of several threads do not mix and nobody waits for a
+ * lock.  The time's text changes once a second and is kept per thread.
+ *
+ * A destination keeps its descriptor for ever: another file is opened beside it
+ * and put in its place by dup3(), a closed one is replaced by /dev/null.  A
+ * pipe or terminal of ours is reached through a file description of our own,
+ * because O_NONBLOCK on the one we inherited would reach into the shell that
+ * started us; where the kernel does not open it anew, poll() asks first.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "core/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/check.h"
+
+enum { MESSAGE_MAX = 2048, LINE_MAX_SIZE = 2560, STAMP_MAX = 64 };
+
+enum way {
+	WAY_NONE,
+	WAY_FILE,   /* write and wait: the line is on its way to the disk */
+	WAY_OPENED, /* non-blocking by itself */
+	WAY_ASKED,  /* poll, then write */
+	WAY_SOCKET, /* send without waiting */
+};
+
+struct destination {
+	_Atomic(enum way) way;
+	atomic_int fd;
+};
+
+static struct destination to_stderr = {WAY_NONE, -1}, to_file = {WAY_NONE, -1};
+static atomic_bool to_syslog;
+static atomic_int verbosity;
+static atomic_uint_least64_t dropped;
+static char logfile[PATH_MAX];
+static char syslog_idents[2][64]; /* syslog() may be reading the one before */
+
+static const struct level {
+	const char *word;
+	int priority;
+} levels[] = {
+	[LOG_FATAL_] = {"FATAL", LOG_CRIT},        [LOG_ERROR_] = {"ERROR", LOG_ERR},
+	[LOG_WARNING_] = {"WARNING", LOG_WARNING}, [LOG_LOG_] = {"LOG", LOG_INFO},
+	[LOG_DEBUG_] = {"DEBUG", LOG_DEBUG},       [LOG_NOISE_] = {"NOISE", LOG_DEBUG},
+};
+
+/* ---- Destinations: changed by one thread at a time ---- */
+
+static enum way way_of(int fd)
+{
+	struct stat stat;
+	if (fstat(fd, &stat) != 0)
+		return WAY_NONE;
+	if (S_ISSOCK(stat.st_mode))
+		return WAY_SOCKET;
+	if (!S_ISFIFO(stat.st_mode) && !S_ISCHR(stat.st_mode))
+		return WAY_FILE;
+	return fcntl(fd, F_GETFL) & O_NONBLOCK ? WAY_OPENED : WAY_ASKED;
+}
+
+/* Puts `fd` into the destination's place; `fd` is gone afterwards. */
+static bool destination_put(struct destination *to, int fd)
+{
+	int place = atomic_load(&to->fd);
+	enum way way = way_of(fd);
+	if (place < 0) {
+		atomic_store(&to->fd, fd);
+	} else {
+		/* A writer that read the old way a moment ago must not wait on a pipe. */
+		if (way != WAY_FILE)
+			atomic_store(&to->way, way);
+		int result = dup3(fd, place, O_CLOEXEC);
+		close(fd);
+		if (result < 0)
+			return false;
+	}
+	atomic_store(&to->way, way);
+	return true;
+}
+
+static void destination_stop(struct destination *to)
+{
+	atomic_store(&to->way, WAY_NONE);
+	if (atomic_load(&to->fd) < 0)
+		return;
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && destination_put(to, fd))
+		atomic_store(&to->way, WAY_NONE);
+}
+
+static bool stderr_open(void)
+{
+	int fd = -1;
+	if (way_of(STDERR_FILENO) == WAY_ASKED)
+		fd = open("/proc/self/fd/2",
+		          O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	return fd >= 0 && destination_put(&to_stderr, fd);
+}
+
+static bool file_open(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+	              0644);
+	return fd >= 0 && destination_put(&to_file, fd);
+}
+
+static int facility_find(const char *word)
+{
+	static const struct facility {
+		const char *word;
+		int code;
+	} facilities[] = {
+		{"auth", LOG_AUTH},     {"authpriv", LOG_AUTHPRIV}, {"daemon", LOG_DAEMON},
+		{"user", LOG_USER},     {"local0", LOG_LOCAL0},     {"local1", LOG_LOCAL1},
+		{"local2", LOG_LOCAL2}, {"local3", LOG_LOCAL3},     {"local4", LOG_LOCAL4},
+		{"local5", LOG_LOCAL5}, {"local6", LOG_LOCAL6},     {"local7", LOG_LOCAL7},
+	};
+	for (size_t i = 0; word != NULL && i < ARRAY_LEN(facilities); i++)
+		if (strcasecmp(word, facilities[i].word) == 0)
+			return facilities[i].code;
+	return LOG_DAEMON; /* as PgBouncer does with words it does not know */
+}
+
+bool log_open(const struct log_options *options)
+{
+	const char *path = options->logfile == NULL ? "" : options->logfile;
+	tzset();
+	log_set_verbose(options->verbose);
+	if (strlen(path) >= sizeof(logfile)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	if (path[0] != '\0' && !file_open(path))
+		return false;
+	if (path[0] == '\0')
+		destination_stop(&to_file);
+	snprintf(logfile, sizeof(logfile), "%s", path);
+	if (!options->to_stderr)
+		destination_stop(&to_stderr);
+	else if (atomic_load(&to_stderr.way) == WAY_NONE)
+		stderr_open(); /* none may be there: that is no reason not to run */
+	atomic_store(&to_syslog, false);
+	if (options->syslog) {
+		static uint32_t turn;
+		char *ident = syslog_idents[++turn % 2];
+		snprintf(ident, sizeof(syslog_idents[0]), "%s",
+		         options->syslog_ident == NULL ? "pgbouncer" : options->syslog_ident);
+		openlog(ident, LOG_PID, facility_find(options->syslog_facility));
+		atomic_store(&to_syslog, true);
+	}
+	return true;
+}
+
+bool log_reopen(void)
+{
+	return logfile[0] == '\0' || file_open(logfile);
+}
+
+void log_close(void)
+{
+	destination_stop(&to_stderr);
+	destination_stop(&to_file);
+	if (atomic_exchange(&to_syslog, false))
+		closelog();
+	logfile[0] = '\0';
+}
+
+void log_set_verbose(int verbose)
+{
+	atomic_store_explicit(&verbosity, verbose, memory_order_relaxed);
+}
+
+bool log_shows(enum log_level level)
+{
+	int verbose = atomic_load_explicit(&verbosity, memory_order_relaxed);
+	return (int)level <= LOG_LOG_ + MAX(verbose, 0);
+}
+
+uint64_t log_dropped(void)
+{
+	return atomic_load_explicit(&dropped, memory_order_relaxed);
+}
+
+/* ---- A line: any thread ---- */
+
+static void destination_write(struct destination *to, const char *line, size_t size)
+{
+	enum way way = atomic_load_explicit(&to->way, memory_order_acquire);
+	int fd = atomic_load_explicit(&to->fd, memory_order_relaxed);
+	if (way == WAY_NONE)
+		return;
+	struct pollfd asked = {.fd = fd, .events = POLLOUT};
+	ssize_t written = -1;
+	if (way != WAY_ASKED || poll(&asked, 1, 0) == 1) {
+		do {
+			written = way == WAY_SOCKET
+			                  ? send(fd, line, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+			                  : write(fd, line, size);
+		} while (written < 0 && errno == EINTR);
+	}
+	if (written != (ssize_t)size)
+		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+}
+
+/* "2026-07-10 12:00:00.123 UTC [4711] " */
+static size_t stamp_write(char *line, size_t room)
+{
+	static _Thread_local struct {
+		time_t second; /* 0: none yet */
+		char day[STAMP_MAX], zone[STAMP_MAX];
+	} stamp;
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec != stamp.second) {
+		struct tm parts;
+		if (localtime_r(&now.tv_sec, &parts) == NULL ||
+		    strftime(stamp.day, sizeof(stamp.day), "%Y-%m-%d %H:%M:%S", &parts) == 0 ||
+		    strftime(stamp.zone, sizeof(stamp.zone), "%Z", &parts) == 0)
+			snprintf(stamp.zone, sizeof(stamp.zone), "?");
+		stamp.second = now.tv_sec;
+	}
+	int size = snprintf(line, room, "%s.%03ld %s [%d] ", stamp.day, now.tv_nsec / 1000000,
+	                    stamp.zone, (int)getpid());
+	return size < 0 ? 0 : MIN((size_t)size, room - 1);
+}
+
+/* As much of the message as fits, with a tab behind each newline. */
+static size_t message_write(char *line, size_t room, const char *message)
+{
+	size_t length = strlen(message), size = 0;
+	while (length > 0 && message[length - 1] == '\n')
+		length--;
+	for (size_t i = 0; i < length && room - size >= 2; i++) {
+		line[size++] = message[i];
+		if (message[i] == '\n')
+			line[size++] = '\t';
+	}
+	return size;
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+	if (!log_shows(level))
+		return;
+	int saved = errno;
+	char message[MESSAGE_MAX], line[LINE_MAX_SIZE];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+
+	size_t size = stamp_write(line, sizeof(line));
+	int word = snprintf(line + size, sizeof(line) - size, "%s ", levels[level].word);
+	size += (size_t)word;
+	size += message_write(line + size, sizeof(line) - size - 1, message);
+	line[size++] = '\n';
+	destination_write(&to_stderr, line, size);
+	destination_write(&to_file, line, size);
+	if (level <= LOG_LOG_ && atomic_load_explicit(&to_syslog, memory_order_relaxed))
+		syslog(levels[level].priority, "%s", message);
+	errno = saved;
+}
