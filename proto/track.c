@@ -182,18 +182,16 @@ static void copy_in_done(struct track *track)
 /* The server may have stopped anywhere.  A client that sent Sync together with
  * Execute sends another one after the COPY (libpq, tokio-postgres), and nearly
  * always the server had read the first: so the guess is that all were
- * swallowed.  But where another request follows, the server had not read so
- * far: it would have died of that. */
+ * swallowed.  Where a request follows with no end of the COPY between, they are
+ * kept: the server has not read so far, it would have died of that. */
 static void copy_in_failed(struct track *track)
 {
 	uint32_t syncs = syncs_behind_head(track);
 	uint8_t next = kind_at(track, syncs + 1);
-	if (next != 0 && next != COPY_END) {
-		track->suspect = track->suspect || syncs > 1;
-		return;
-	}
-	track->suspect = track->suspect || syncs > 0;
-	drop_behind_head(track, syncs + (next == COPY_END));
+	if (syncs > 0)
+		track->suspect = true;
+	if (next == 0 || next == COPY_END)
+		drop_behind_head(track, syncs + (next == COPY_END));
 }
 
 static void on_error(struct track *track)
@@ -201,10 +199,8 @@ static void on_error(struct track *track)
 	bool copying_in = is_copying_in(track);
 	track->failed = true;
 	track->copy = COPY_NONE;
-	if (track->count == 0) {
-		track->ready = false;
+	if (track->count == 0)
 		return;
-	}
 	if (copying_in)
 		copy_in_failed(track);
 
@@ -282,6 +278,11 @@ static void on_copy_done(struct track *track)
 enum verdict track_reply(struct track *track, uint8_t type, char status)
 {
 	enum verdict verdict = track_is_skipping_own(track) ? VERDICT_DROP : VERDICT_FORWARD;
+	if (type == 'A')
+		return VERDICT_FORWARD;
+
+	/* Also what was asked before the last Z came: the server has gone on since. */
+	track->ready = false;
 	switch (type) {
 	case '1': on_end(track, 'P'); break;
 	case '2': on_end(track, 'B'); break;
@@ -314,8 +315,7 @@ enum verdict track_reply(struct track *track, uint8_t type, char status)
 		on_ready(track, status);
 		break;
 	case 'N':
-	case 'S': track->ready = track->ready && track->count > 0; break;
-	case 'A': return VERDICT_FORWARD;
+	case 'S': break;
 	default: return VERDICT_BAD;
 	}
 	return verdict;
