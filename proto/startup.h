@@ -36,9 +36,9 @@ enum startup_kind {
 
 struct startup {
 	enum startup_kind kind;
-	uint32_t size;     /* of the packet in bytes, when whole or known */
-	uint32_t protocol; /* as sent: major << 16 | minor */
-	struct span key;   /* of a cancel request: 4..256 + 4 bytes of pid; whole key bytes */
+	uint32_t size;          /* of the packet in bytes, when whole or known */
+	uint32_t protocol;      /* as sent: major << 16 | minor */
+	struct span key;        /* of a cancel request: 4..256 + 4 bytes of pid; whole key bytes */
 	struct span parameters; /* name\0value\0 ... without the final \0 */
 };
 
