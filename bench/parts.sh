@@ -31,7 +31,7 @@ as_postgres() {
 }
 
 console() {
-	psql -X -h 127.0.0.1 -p "$port" -U postgres pgbouncer -c "$1"
+	"$pg/psql" -X -h 127.0.0.1 -p "$port" -U postgres pgbouncer -c "$1"
 }
 
 # A build of its own: optimised, without the slow checks that the build for development has.
@@ -108,7 +108,7 @@ pooler_start() {
 	local tries
 	for tries in {1..50}; do
 		kill -0 "$pooler" 2>/dev/null || break
-		if psql -X -h 127.0.0.1 -p "$port" -U postgres bench -c 'SELECT 1' \
+		if "$pg/psql" -X -h 127.0.0.1 -p "$port" -U postgres bench -c 'SELECT 1' \
 			>connect.log 2>&1 </dev/null; then
 			return
 		fi
