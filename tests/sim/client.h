@@ -1,0 +1,82 @@
+/*
+ * client.h - actors that are clients: sessions of random work, each reply
+ * checked by a model.
+ *
+ * A client runs sessions one after the other until its share of operations is
+ * used up: it logs in, sends batches (batch.c), some before the last one is
+ * answered, and leaves by Terminate, or vanishes by close or reset at a random
+ * moment.  Cancels come from canceler actors of their own.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SIM_CLIENT_H
+#define SIM_CLIENT_H
+
+#include "tests/sim/model.h"
+#include "tests/sim/talk.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CLIENTS_MAX = 256 };
+
+enum client_state {
+	CLIENT_AWAY,
+	CLIENT_CONNECTING,
+	CLIENT_SSL,
+	CLIENT_LOGIN,
+	CLIENT_READY,
+	CLIENT_DONE
+};
+
+/* COPY IN under way: nothing else may be sent. */
+struct copy_task {
+	bool open;
+	bool go;       /* need not wait for CopyInResponse */
+	bool extended; /* ends with Sync */
+	bool fail;     /* by CopyFail */
+	struct statement statement;
+	uint32_t sent;
+};
+
+struct client {
+	struct clients *clients;
+	enum client_state state;
+	struct rng rng;
+	struct talk talk;
+	struct model model;
+	uint32_t session, nonces;
+	uint32_t pid, secret;
+	int32_t operations_left;
+	uint32_t batches_left; /* of the session */
+	bool keyed, terminated, stalled;
+	bool owes_sync; /* a batch was left open with Flush */
+	uint32_t rows_bulk;
+	struct copy_task copy;
+	char user[64], database[64];
+	struct alarm act, leave, cancel, wake;
+	uint64_t progress_us;
+};
+
+struct clients {
+	struct client list[CLIENTS_MAX];
+	uint32_t count, done;
+	uint32_t cancelers; /* under way */
+	struct addr addr;
+	bool tolerant;
+	bool no_cancel;
+};
+
+void clients_open(struct clients *clients, uint32_t count, const struct addr *addr, uint64_t seed,
+                  int32_t operations);
+void clients_close(struct clients *clients);
+
+/* The longest that a client has gone without an answer, in virtual time. */
+uint64_t clients_slowest_us(const struct clients *clients);
+void clients_print(const struct clients *clients);
+
+/* batch.c: sends one batch of work, or goes on with a COPY. */
+void batch_send(struct client *client);
+void batch_copy(struct client *client);
+void batch_sync(struct client *client);
+
+#endif

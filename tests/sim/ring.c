@@ -1,0 +1,613 @@
+/*
+ * ring.c - net/ring.h over virtual sockets.
+ *
+ * An operation is queued by its call and starts with the next turn.  A turn
+ * visits the operations in an order that the seed decides, and each may make
+ * one step: take bytes, send bytes, fail by the fault plan.  A step that ends
+ * in a completion may keep it back for a while (`kept`): its effect is there,
+ * the caller does not know yet, and a cancel that comes meanwhile finds a
+ * multishot operation to end, or nothing.  Completions of one operation keep
+ * their order, those of different ones do not.
+ *
+ * A turn never blocks: without completions it notes the deadline of the wait
+ * and returns 0, as after a signal; the driver turns the ring again when it
+ * is woken or the deadline has come.
+ *
+ * What a caller may not do is checked here: two sends on one socket, a buffer
+ * given back twice, a buffer read after it was given back (ASan).
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "net/ring.h"
+
+#include "tests/sim/report.h"
+#include "tests/sim/world.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/list.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(p, size)   __asan_poison_memory_region(p, size)
+#define UNPOISON(p, size) __asan_unpoison_memory_region(p, size)
+#else
+#define POISON(p, size)   ((void)0)
+#define UNPOISON(p, size) ((void)0)
+#endif
+
+enum { PARTS_MAX = 1024, TURN_COMPLETIONS = 256, PATTERN = 0xa5 };
+
+enum op_type { DO_ACCEPT, DO_RECV, DO_SEND, DO_CONNECT, DO_POLL, DO_READ, DO_CANCEL };
+
+struct op {
+	struct ring *ring;
+	enum op_type type;
+	uint64_t user_data;
+	struct file *file;
+	uint16_t group;
+	bool poll_first, tried, connecting;
+	bool canceled, ended; /* ended: `kept` is the last */
+	bool has_kept;
+	struct completion kept;
+	uint64_t visible_us;
+	struct alarm alarm;
+	uint32_t mask;
+	uint32_t part_count, part, part_done;
+	uint32_t done;
+	struct iovec *parts;
+	struct addr target;
+	void *into;
+};
+
+struct group {
+	uint8_t *memory;
+	uint32_t size;
+	uint16_t count, hidden, free_head, free_count;
+	uint16_t *free;
+	bool *is_free;
+};
+
+struct ring {
+	uint32_t index;
+	struct op **ops;
+	uint32_t op_count, op_room;
+	struct op **queue;
+	uint32_t queued, queue_room;
+	struct completion done[TURN_COMPLETIONS];
+	uint32_t done_count;
+	struct group groups[RING_GROUP_COUNT];
+	uint64_t deadline_us, enters;
+	bool woken;
+};
+
+struct ring *ring_open(const struct ring_options *options, struct ring_failure *failure)
+{
+	if (fault(world.faults.op_error) || world.ring_count == RINGS_MAX) {
+		snprintf(failure->text, sizeof failure->text, "no ring in the plan");
+		return NULL;
+	}
+	struct ring *ring = calloc(1, sizeof *ring);
+	SIM_CHECK(ring != NULL, "no memory");
+	ring->index = world.ring_count;
+	ring->queue_room = options->entries;
+	ring->queue = (struct op **)calloc(options->entries, sizeof ring->queue[0]);
+	world.rings[world.ring_count++] = ring;
+	ring->woken = true;
+	return ring;
+}
+
+static void op_free(struct op *op)
+{
+	alarm_clear(&op->alarm);
+	if (op->file != NULL)
+		op->file->operations--;
+	free(op->parts);
+	free(op);
+}
+
+void ring_close(struct ring *ring)
+{
+	for (uint32_t i = 0; i < ring->op_count; i++)
+		op_free(ring->ops[i]);
+	for (uint32_t i = 0; i < ring->queued; i++)
+		op_free(ring->queue[i]);
+	for (int i = 0; i < RING_GROUP_COUNT; i++) {
+		struct group *group = &ring->groups[i];
+		if (group->memory != NULL)
+			UNPOISON(group->memory, (size_t)group->count * group->size);
+		free(group->memory);
+		free(group->free);
+		free(group->is_free);
+	}
+	world.rings[ring->index] = NULL;
+	free((void *)ring->ops);
+	free((void *)ring->queue);
+	free(ring);
+}
+
+uint8_t *ring_group_open(struct ring *ring, uint16_t number, uint16_t count, uint32_t size)
+{
+	struct group *group = &ring->groups[number];
+	SIM_CHECK(group->memory == NULL, "group %u opened twice", number);
+	*group = (struct group){
+		.memory = malloc((size_t)count * size),
+		.size = size,
+		.count = count,
+		.free = malloc(count * sizeof group->free[0]),
+		.is_free = calloc(count, sizeof group->is_free[0]),
+	};
+	SIM_CHECK(group->memory && group->free && group->is_free, "no memory");
+	if (world.faults.buffers != 0 && world.faults.buffers < count)
+		group->hidden = (uint16_t)(count - world.faults.buffers);
+	for (uint16_t i = 0; i < count; i++)
+		ring_buffer_give(ring, number, i);
+	return group->memory;
+}
+
+void ring_buffer_give(struct ring *ring, uint16_t number, uint16_t buffer)
+{
+	struct group *group = &ring->groups[number];
+	SIM_CHECK(buffer < group->count, "buffer %u of group %u does not exist", buffer, number);
+	SIM_CHECK(!group->is_free[buffer], "buffer %u given back twice", buffer);
+	uint8_t *memory = group->memory + (size_t)buffer * group->size;
+	memset(memory, PATTERN, group->size);
+	POISON(memory, group->size);
+	group->is_free[buffer] = true;
+	group->free[(group->free_head + group->free_count++) % group->count] = buffer;
+}
+
+static bool group_is_empty(const struct group *group)
+{
+	return group->free_count <= (world.calm ? 0 : group->hidden);
+}
+
+static uint16_t group_take(struct group *group)
+{
+	uint16_t buffer = group->free[group->free_head];
+	group->free_head = (uint16_t)((group->free_head + 1) % group->count);
+	group->free_count--;
+	group->is_free[buffer] = false;
+	const uint8_t *memory = group->memory + (size_t)buffer * group->size;
+	UNPOISON(memory, group->size);
+	for (uint32_t i = 0; i < group->size; i += 61)
+		SIM_CHECK(memory[i] == PATTERN, "buffer %u written to after it was given back",
+		          buffer);
+	return buffer;
+}
+
+/* Queuing. */
+
+static void op_check_alone(const struct ring *ring, const struct op *op)
+{
+	for (uint32_t i = 0; i < ring->op_count; i++) {
+		const struct op *present = ring->ops[i];
+		SIM_CHECK(present->user_data != op->user_data, "two operations with user_data %llx",
+		          (unsigned long long)op->user_data);
+		SIM_CHECK(present->file != op->file || present->type != op->type,
+		          "two operations of type %d on one descriptor", (int)op->type);
+	}
+}
+
+static void op_cancel(struct ring *ring, uint64_t user_data)
+{
+	for (uint32_t i = 0; i < ring->op_count; i++) {
+		struct op *op = ring->ops[i];
+		if (op->user_data != user_data)
+			continue;
+		if (op->ended)
+			return; /* too late: its completion is on the way */
+		op->canceled = true;
+		if (op->has_kept && rng_chance(&world.chance, 500000)) {
+			op->kept.more = false; /* the last one carries data */
+			op->ended = true;
+		}
+		return;
+	}
+}
+
+static void queue_start(struct ring *ring)
+{
+	for (uint32_t i = 0; i < ring->queued; i++) {
+		struct op *op = ring->queue[i];
+		if (op->type == DO_CANCEL) {
+			op_cancel(ring, op->user_data);
+			op_free(op);
+			continue;
+		}
+		op_check_alone(ring, op);
+		if (ring->op_count == ring->op_room) {
+			ring->op_room = ring->op_room == 0 ? 64 : ring->op_room * 2;
+			ring->ops = (struct op **)realloc((void *)ring->ops,
+			                                  ring->op_room * sizeof ring->ops[0]);
+			SIM_CHECK(ring->ops != NULL, "no memory");
+		}
+		ring->ops[ring->op_count++] = op;
+	}
+	if (ring->queued > 0)
+		ring->woken = true;
+	ring->queued = 0;
+}
+
+static struct op *op_queue(struct ring *ring, enum op_type type, uint64_t user_data, int fd)
+{
+	if (ring->queued == ring->queue_room) {
+		ring->enters++;
+		queue_start(ring);
+	}
+	struct op *op = calloc(1, sizeof *op);
+	SIM_CHECK(op != NULL, "no memory");
+	op->ring = ring;
+	op->type = type;
+	op->user_data = user_data;
+	if (type != DO_CANCEL) {
+		op->file = file_get(fd);
+		SIM_CHECK(op->file != NULL, "operation %d on descriptor %d, which is not open",
+		          (int)type, fd);
+		op->file->operations++;
+		if (op->file->kind == FILE_SOCK)
+			sock_own(op->file->sock, NULL, ring);
+		else
+			op->file->ring = ring;
+		if (op->file->kind == FILE_DOOR)
+			op->file->door->owner = ring;
+	}
+	ring->queue[ring->queued++] = op;
+	return op;
+}
+
+void ring_accept(struct ring *ring, uint64_t user_data, int fd)
+{
+	op_queue(ring, DO_ACCEPT, user_data, fd);
+}
+
+void ring_recv(struct ring *ring, uint64_t user_data, int fd, uint16_t group, bool poll_first)
+{
+	struct op *op = op_queue(ring, DO_RECV, user_data, fd);
+	op->group = group;
+	op->poll_first = poll_first;
+}
+
+void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
+{
+	struct op *op = op_queue(ring, DO_SEND, user_data, fd);
+	SIM_CHECK(message->msg_iovlen > 0 && message->msg_iovlen <= PARTS_MAX,
+	          "sendmsg of %zu parts", message->msg_iovlen);
+	op->part_count = (uint32_t)message->msg_iovlen;
+	op->parts = malloc(op->part_count * sizeof op->parts[0]);
+	SIM_CHECK(op->parts != NULL, "no memory");
+	memcpy(op->parts, message->msg_iov, op->part_count * sizeof op->parts[0]);
+}
+
+void ring_send(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
+{
+	union {
+		const void *read;
+		void *any;
+	} base = {.read = bytes};
+	struct iovec part = {base.any, size};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	ring_sendmsg(ring, user_data, fd, &message);
+}
+
+void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,
+                  socklen_t size)
+{
+	struct op *op = op_queue(ring, DO_CONNECT, user_data, fd);
+	SIM_CHECK(size <= sizeof op->target.local, "address of %u bytes", size);
+	op->target.size = size;
+	memcpy(&op->target.any, address, size);
+}
+
+void ring_poll(struct ring *ring, uint64_t user_data, int fd, uint32_t mask)
+{
+	op_queue(ring, DO_POLL, user_data, fd)->mask = mask;
+}
+
+void ring_read(struct ring *ring, uint64_t user_data, int fd, void *bytes, uint32_t size)
+{
+	struct op *op = op_queue(ring, DO_READ, user_data, fd);
+	SIM_CHECK(op->file->kind == FILE_BELL && size == 8, "read of what is not a bell");
+	op->into = bytes;
+}
+
+void ring_cancel(struct ring *ring, uint64_t user_data)
+{
+	op_queue(ring, DO_CANCEL, user_data, -1);
+}
+
+/* Steps. */
+
+static void visible_fire(struct alarm *alarm)
+{
+	ring_wake(CONTAINER(struct op, alarm, alarm)->ring);
+}
+
+static void op_keep(struct op *op, int32_t result, bool more)
+{
+	if (more && fault(world.faults.early_end))
+		more = false;
+	op->kept = (struct completion){.user_data = op->user_data, .result = result, .more = more};
+	op->has_kept = true;
+	op->ended = !more;
+	op->visible_us = world.now_us;
+	if (fault(world.faults.delay)) {
+		op->visible_us += rng_between(&world.chance, 1, world.faults.delay_us);
+		alarm_set(&op->alarm, op->visible_us, visible_fire);
+	}
+}
+
+/* An error of the plan; those of a connection that is gone break it. */
+static bool op_errs(struct op *op, const int *errors, uint32_t count)
+{
+	if (!fault(world.faults.op_error))
+		return false;
+	int error = errors[rng_below(&world.chance, count)];
+	struct file *file = op->file;
+	if (file->kind == FILE_SOCK &&
+	    (error == ECONNRESET || error == EPIPE || error == ETIMEDOUT))
+		sock_break(file->sock);
+	op_keep(op, -error, false);
+	return true;
+}
+
+static void accept_step(struct op *op)
+{
+	static const int errors[] = {EMFILE, ENFILE, ENOMEM, ECONNABORTED, ENOBUFS, ECANCELED};
+	struct door *door = op->file->door;
+	if (op->canceled) {
+		op_keep(op, -ECANCELED, false);
+		return;
+	}
+	if (door->queued == 0 || op_errs(op, errors, ARRAY_LEN(errors)))
+		return;
+	int fd = file_open(FILE_SOCK);
+	if (fd < 0) {
+		op_keep(op, fd, false);
+		return;
+	}
+	file_get(fd)->sock = door_take(door);
+	op_keep(op, fd, true);
+}
+
+static void recv_step(struct op *op)
+{
+	static const int errors[] = {ECONNRESET, ETIMEDOUT, ENOMEM, ECANCELED, ENOBUFS};
+	struct group *group = &op->ring->groups[op->group];
+	struct sock *sock = op->file->sock;
+	bool first = !op->tried && !op->poll_first;
+	op->tried = true;
+	if (op->canceled &&
+	    (sock->arrived == 0 || group_is_empty(group) || rng_chance(&world.chance, 700000))) {
+		op_keep(op, -ECANCELED, false);
+		return;
+	}
+	if (sock->state != SOCK_OPEN) {
+		op_keep(op, -ENOTCONN, false);
+		return;
+	}
+	bool ready = sock->arrived > 0 || sock->eof || sock->reset;
+	if (!ready && !(first && group_is_empty(group)))
+		return;
+	/* ENOBUFS of the plan would be a lie while no buffer is lent. */
+	uint32_t error_count = group->free_count < group->count ? ARRAY_LEN(errors)
+	                                                        : ARRAY_LEN(errors) - 1;
+	if (op_errs(op, errors, error_count))
+		return;
+	if (sock->arrived == 0 && ready) {
+		op_keep(op, sock->eof ? 0 : -ECONNRESET, false);
+		return;
+	}
+	if (group_is_empty(group)) {
+		op_keep(op, -ENOBUFS, false);
+		return;
+	}
+	uint32_t size = MIN(sock->arrived, group->size);
+	if (size > 1 && fault(world.faults.cut))
+		size = rng_between(&world.chance, 1, size);
+	uint16_t buffer = group_take(group);
+	uint8_t *memory = group->memory + (size_t)buffer * group->size;
+	sock_read(sock, memory, size);
+	POISON(memory + size, group->size - size);
+	op_keep(op, (int32_t)size, !op->canceled);
+	op->kept.has_buffer = true;
+	op->kept.buffer = buffer;
+}
+
+static void send_step(struct op *op)
+{
+	static const int errors[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM, ENOBUFS, ECANCELED};
+	struct sock *sock = op->file->sock;
+	if (op->canceled) {
+		op_keep(op, op->done > 0 ? (int32_t)op->done : -ECANCELED, false);
+		return;
+	}
+	if (!op->tried) {
+		op->tried = true;
+		if (op_errs(op, errors, ARRAY_LEN(errors)))
+			return;
+	}
+	while (op->part < op->part_count) {
+		const struct iovec *part = &op->parts[op->part];
+		uint32_t left = (uint32_t)part->iov_len - op->part_done;
+		const char *from = (const char *)part->iov_base + op->part_done;
+		int32_t sent = left == 0 ? 0 : sock_write(sock, from, left);
+		if (sent < 0) {
+			op_keep(op, op->done > 0 ? (int32_t)op->done : sent, false);
+			return;
+		}
+		op->done += (uint32_t)sent;
+		op->part_done += (uint32_t)sent;
+		if (op->part_done < part->iov_len) {
+			if (sock_room(sock) > 0)
+				op->ring->woken = true; /* cut by the plan: goes on next turn */
+			return;
+		}
+		op->part++;
+		op->part_done = 0;
+	}
+	op_keep(op, (int32_t)op->done, false);
+}
+
+static void connect_step(struct op *op)
+{
+	static const int errors[] = {ETIMEDOUT, ECONNREFUSED, ENETUNREACH, ENOMEM, ECANCELED};
+	struct sock *sock = op->file->sock;
+	if (op->canceled) {
+		op_keep(op, -ECANCELED, false);
+		return;
+	}
+	if (!op->connecting) {
+		op->connecting = true;
+		if (!op_errs(op, errors, ARRAY_LEN(errors)))
+			sock_connect(sock, &op->target);
+		return;
+	}
+	if (sock->state == SOCK_OPEN)
+		op_keep(op, 0, false);
+	else if (sock->state == SOCK_FAILED)
+		op_keep(op, sock->error, false);
+}
+
+static void poll_step(struct op *op)
+{
+	static const int errors[] = {ENOMEM, ECANCELED};
+	const struct sock *sock = op->file->sock;
+	uint32_t now = 0;
+	if (op->canceled) {
+		op_keep(op, -ECANCELED, false);
+		return;
+	}
+	if (sock->arrived > 0)
+		now |= POLLIN;
+	if (sock->eof)
+		now |= POLLIN | POLLRDHUP;
+	if (sock->reset)
+		now |= POLLIN | POLLRDHUP | POLLHUP | POLLERR;
+	if (sock_room(sock) > 0)
+		now |= POLLOUT;
+	now &= op->mask | POLLHUP | POLLERR;
+	if (now != 0 && !op_errs(op, errors, ARRAY_LEN(errors)))
+		op_keep(op, (int32_t)now, false);
+}
+
+static void read_step(struct op *op)
+{
+	if (op->canceled) {
+		op_keep(op, -ECANCELED, false);
+		return;
+	}
+	if (op->file->rung == 0)
+		return;
+	memcpy(op->into, &op->file->rung, sizeof op->file->rung);
+	op->file->rung = 0;
+	op_keep(op, 8, false);
+}
+
+static void op_step(struct op *op)
+{
+	switch (op->type) {
+	case DO_ACCEPT: accept_step(op); break;
+	case DO_RECV: recv_step(op); break;
+	case DO_SEND: send_step(op); break;
+	case DO_CONNECT: connect_step(op); break;
+	case DO_POLL: poll_step(op); break;
+	case DO_READ: read_step(op); break;
+	case DO_CANCEL: break;
+	}
+}
+
+/* True if the operation has ended and its last completion is out. */
+static bool op_visit(struct ring *ring, struct op *op)
+{
+	if (!op->has_kept)
+		op_step(op);
+	if (!op->has_kept || op->visible_us > world.now_us)
+		return false;
+	ring->done[ring->done_count++] = op->kept;
+	trace("done", (uint64_t)ring->index << 8 | op->type, (uint64_t)op->kept.result);
+	op->has_kept = false;
+	ring->woken = true; /* there may be more behind it */
+	return op->ended;
+}
+
+static void ops_shuffle(struct ring *ring)
+{
+	for (uint32_t i = ring->op_count; i > 1; i--) {
+		uint32_t j = rng_below(&world.chance, i);
+		struct op *op = ring->ops[i - 1];
+		ring->ops[i - 1] = ring->ops[j];
+		ring->ops[j] = op;
+	}
+}
+
+uint32_t ring_turn(struct ring *ring, int64_t timeout_us)
+{
+	ring->enters++;
+	queue_start(ring);
+	ring->done_count = 0;
+	ring->woken = false;
+	ops_shuffle(ring);
+	uint32_t most = fault(world.faults.delay) ? rng_between(&world.chance, 1, 8)
+	                                          : TURN_COMPLETIONS;
+	for (int pass = 0; pass < 3 && ring->done_count < most; pass++)
+		for (uint32_t i = 0; i < ring->op_count && ring->done_count < most;) {
+			struct op *op = ring->ops[i];
+			if (op_visit(ring, op)) {
+				op_free(op);
+				ring->ops[i] = ring->ops[--ring->op_count];
+			} else {
+				i++;
+			}
+		}
+	if (ring->done_count == most)
+		ring->woken = true;
+	ring->deadline_us = timeout_us < 0 ? UINT64_MAX : world.now_us + (uint64_t)timeout_us;
+	return ring->done_count;
+}
+
+const struct completion *ring_completion(const struct ring *ring, uint32_t index)
+{
+	SIM_CHECK(index < ring->done_count, "completion %u of %u", index, ring->done_count);
+	return &ring->done[index];
+}
+
+uint64_t ring_enters(const struct ring *ring)
+{
+	return ring->enters;
+}
+
+/* For the driver. */
+
+bool ring_is_ready(const struct ring *ring)
+{
+	return ring->woken || ring->queued > 0 || ring->deadline_us <= world.now_us;
+}
+
+uint64_t ring_deadline_us(const struct ring *ring)
+{
+	return ring->deadline_us;
+}
+
+void ring_wake(struct ring *ring)
+{
+	ring->woken = true;
+}
+
+uint32_t ring_lent(const struct ring *ring)
+{
+	uint32_t lent = 0;
+	for (int i = 0; i < RING_GROUP_COUNT; i++)
+		lent += (uint32_t)(ring->groups[i].count - ring->groups[i].free_count);
+	for (uint32_t i = 0; i < ring->op_count; i++)
+		lent -= ring->ops[i]->has_kept && ring->ops[i]->kept.has_buffer;
+	return lent;
+}
+
+uint32_t ring_operations(const struct ring *ring)
+{
+	return ring->op_count + ring->queued;
+}
