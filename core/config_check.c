@@ -52,9 +52,9 @@ static bool is_harmless(const struct setting *setting, const struct settings *se
 static void entries_check(const struct config *config, const struct config_report *report)
 {
 	for (uint32_t i = 0; i <= config->database_count; i++) {
-		const struct database_entry *entry = &config->databases[i];
-		if (i == config->database_count)
-			entry = config->autodb;
+		const struct database_entry *entry = i < config->database_count
+		                                             ? &config->databases[i]
+		                                             : config->autodb;
 		if (entry == NULL || (entry->auth_user == NULL && entry->auth_query == NULL))
 			continue;
 		config_tell(report, false,
