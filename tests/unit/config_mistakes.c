@@ -12,6 +12,8 @@
 #include "core/base/check.h"
 #include "core/config.h"
 
+#define LONG_NAME "a123456789012345678901234567890123456789012345678901234567890123"
+
 /* Everything that must be told of the text, behind "[pgbouncer]\n" or whole. */
 static const struct mistake {
 	const char *text, *told;
@@ -78,11 +80,9 @@ static const struct mistake {
 	{"[pgbouncer]\n[databases]\nx = auth_dbname=pgbouncer\n",
          "E cannot use the reserved \"pgbouncer\" database as an auth_dbname (f:3)\n"
          "E invalid value \"auth_dbname=pgbouncer\" for parameter x in configuration (f:3)\n"},
-	{"[pgbouncer]\n[databases]\n"
-         "a123456789012345678901234567890123456789012345678901234567890123 =\n",
-         "W too long db name: a123456789012345678901234567890123456789012345678901234567890123 (f:3)\n"
-         "E invalid value \"\" for parameter "
-         "a123456789012345678901234567890123456789012345678901234567890123 in configuration (f:3)\n"},
+	{"[pgbouncer]\n[databases]\n" LONG_NAME " =\n",
+         "W too long db name: " LONG_NAME " (f:3)\n"
+         "E invalid value \"\" for parameter " LONG_NAME " in configuration (f:3)\n"},
 	{"[pgbouncer]\n[users]\nx = foo=1\ny = pool_mode\n",
          "E unrecognized user parameter: foo (f:3)\n"
          "E invalid value \"foo=***\" for parameter x in configuration (f:3)\n"

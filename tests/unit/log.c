@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static char path[] = "/tmp/unit-log-XXXXXX";
+static int file; /* the same one, to be cut short between two checks */
 static char bytes[1 << 20];
 
 static char *file_text(const char *name)
@@ -50,13 +51,9 @@ static void *say_many(void *context)
 	return NULL;
 }
 
-Test(log, lines)
+static void form_check(void)
 {
-	char pattern[256], moved[64], text[3000];
-	int fd = mkstemp(path);
-	cr_assert(fd >= 0);
-	setenv("TZ", "UTC", 1);
-	file_open(0);
+	char pattern[256];
 	errno = EAGAIN;
 	log_info("process up: %d", 7);
 	cr_assert_eq(errno, EAGAIN, "errno stays as it was");
@@ -65,9 +62,12 @@ Test(log, lines)
 	         "LOG process up: 7\n$",
 	         (int)getpid());
 	cr_assert(matches(file_text(path), pattern), "%s", bytes);
+}
 
-	/* levels */
-	cr_assert_eq(ftruncate(fd, 0), 0);
+/* levels */
+static void levels_check(void)
+{
+	cr_assert_eq(ftruncate(file, 0), 0);
 	log_fatal("a");
 	log_error("b");
 	log_warning("c");
@@ -83,12 +83,16 @@ Test(log, lines)
 	cr_assert(log_shows(LOG_NOISE_));
 	log_set_verbose(0);
 	cr_assert(!log_shows(LOG_DEBUG_) && log_shows(LOG_LOG_));
+}
 
-	/* newlines, and too much of everything */
-	cr_assert_eq(ftruncate(fd, 0), 0);
+/* newlines, and too much of everything */
+static void size_check(void)
+{
+	char text[3000];
+	cr_assert_eq(ftruncate(file, 0), 0);
 	log_info("one\ntwo\n");
 	cr_assert_str_eq(strstr(file_text(path), "LOG"), "LOG one\n\ttwo\n");
-	cr_assert_eq(ftruncate(fd, 0), 0);
+	cr_assert_eq(ftruncate(file, 0), 0);
 	memset(text, '\n', sizeof(text) - 1);
 	text[0] = text[sizeof(text) - 2] = 'x';
 	text[sizeof(text) - 1] = '\0';
@@ -98,10 +102,14 @@ Test(log, lines)
 	file_text(path);
 	cr_assert(strlen(bytes) > 2000 && strlen(bytes) < 5200);
 	cr_assert_eq(bytes[strlen(bytes) - 1], '\n');
+}
 
-	/* rotation: the old file is renamed, the new one has what comes then */
+/* rotation: the old file is renamed, the new one has what comes then */
+static void rotation_check(void)
+{
+	char moved[64];
 	snprintf(moved, sizeof(moved), "%s.1", path);
-	cr_assert_eq(ftruncate(fd, 0), 0);
+	cr_assert_eq(ftruncate(file, 0), 0);
 	log_info("before");
 	cr_assert_eq(rename(path, moved), 0);
 	log_info("between");
@@ -117,8 +125,11 @@ Test(log, lines)
 	cr_assert(!log_open(&(struct log_options){.logfile = "/nowhere/x"}));
 	log_info("still");
 	cr_assert(strstr(file_text(path), "still") != NULL);
+}
 
-	/* threads and a reopening in their midst: whole lines, none lost */
+/* threads and a reopening in their midst: whole lines, none lost */
+static void threads_check(void)
+{
 	pthread_t threads[3];
 	static char names[3][2] = {"a", "b", "c"};
 	cr_assert_eq(truncate(path, 0), 0);
@@ -134,10 +145,23 @@ Test(log, lines)
 		count++;
 	}
 	cr_assert_eq(count, 1500);
+}
+
+Test(log, lines)
+{
+	file = mkstemp(path);
+	cr_assert(file >= 0);
+	setenv("TZ", "UTC", 1);
+	file_open(0);
+	form_check();
+	levels_check();
+	size_check();
+	rotation_check();
+	threads_check();
 	log_close();
 	log_info("nobody hears it");
 	cr_assert(strstr(file_text(path), "nobody") == NULL);
-	close(fd);
+	close(file);
 	unlink(path);
 }
 
