@@ -17,11 +17,13 @@ enum {
 	CODE_CANCEL = 80877102,
 	CODE_SSL = 80877103,
 	CONNECT_TIMEOUT_US = 10000000,
+	LOGIN_TIMEOUT_US = 150000000,
 	ASKS_AT_ONCE = 40, /* of ASKS_MAX: no new batch above it */
 };
 
 static void client_begin(struct alarm *alarm);
 static void client_act(struct alarm *alarm);
+static void login_timeout(struct alarm *alarm);
 
 static void act_in(struct client *client, uint32_t us)
 {
@@ -75,7 +77,7 @@ static void startup_send(struct client *client)
 
 static void connected(struct client *client)
 {
-	alarm_clear(&client->wake);
+	alarm_set(&client->wake, world.now_us + LOGIN_TIMEOUT_US, login_timeout);
 	if (rng_below(&client->rng, 3) > 0) {
 		startup_send(client);
 		return;
@@ -109,6 +111,7 @@ static void login_message(struct client *client, const struct message *message)
 		          "session %u: ReadyForQuery '%c' at login", client->session,
 		          message->body[0]);
 		client->state = CLIENT_READY;
+		alarm_clear(&client->wake);
 		act_in(client, rng_below(&client->rng, 2) == 0 ? 0 : rng_below(&client->rng, 3000));
 		break;
 	case 'E':
@@ -296,11 +299,11 @@ static void client_resume(struct alarm *alarm)
 		client_wake(client->talk.sock);
 }
 
-static void connect_timeout(struct alarm *alarm)
+static void login_timeout(struct alarm *alarm)
 {
 	struct client *client = CONTAINER(struct client, wake, alarm);
-	if (client->state == CLIENT_CONNECTING)
-		session_lost(client, "connect timed out");
+	if (client->state != CLIENT_READY)
+		session_lost(client, "login timed out");
 }
 
 static void client_terminate(struct client *client)
@@ -389,7 +392,7 @@ static void client_begin(struct alarm *alarm)
 	talk_open(&client->talk, sock);
 	sock_own(sock, client_wake, client);
 	client->state = CLIENT_CONNECTING;
-	alarm_set(&client->wake, world.now_us + CONNECT_TIMEOUT_US, connect_timeout);
+	alarm_set(&client->wake, world.now_us + CONNECT_TIMEOUT_US, login_timeout);
 	trace("session+", client->session, sock->id);
 	sock_connect(sock, &client->clients->addr);
 	/* some leave in the middle of their login */
