@@ -127,6 +127,9 @@ static const char *const scripts[] = {
 	"c:E c:d c:S c:E c:S s:G s:E! s:ZI! s:C! s:ZI*!",
 	"c:E c:d c:E c:S s:G s:E s:ZI*",
 	"c:Q c:S s:G s:E! s:ZI*!",
+	/* A wrong guess, for a client that never ends its COPY: the server is its
+	 * own until it leaves. */
+	"c:E c:S c:d c:Q c:S s:G s:E! s:ZI! c:Q! s:C! s:ZI!",
 	/* An end of COPY that nobody waits for. */
 	"c:d-* c:c-* c:f-* c:Q c:c s:C s:ZI* c:c-*",
 	"c:P c:c c:B c:E c:f c:S s:1 s:2 s:C s:ZI*",
@@ -169,6 +172,333 @@ Test(track, scripts)
 {
 	for (size_t i = 0; i < ARRAY_LEN(scripts); i++)
 		play_script(scripts[i]);
+}
+
+static const struct {
+	const char *name, *rows;
+} recordings[] = {
+	{"simple", "Q TDCZi*"},
+	{"multi statement", "Q TDCTDCCZi*"},
+	{"empty", "Q IZi*"},
+	{"simple error", "Q EZi*"},
+	{"multi statement error", "Q TDCEZi*"},
+	{"pipelined simple", "QQQQ TDCZiTDCZiEZiTDCZi*; Q TDCZi* Q TDCZi* Q EZi* Q TDCZi*"},
+	{"K08", "QPDBES CZi1tT2DCZi*; Q CZi* P - D - B - E - S 1tT2DCZi*"},
+	{"K09", "PBESPBESPBESPBESPBES 12DCZi12DCZi12DCZi12DCZi12DCZi*; P - B - E - S 12DCZi* P "
+                "- B - E - S 12DCZi* P - B - E - S 12DCZi* P - B - E - S 12DCZi* P - B - E - S "
+                "12DCZi*"},
+	{"K09 prepared",
+         "PS 1Zi* BESBESBESBESBESBES 2DCZi2DCZi2DCZi2DCZi2DCZi2DCZi*; "
+         "PSBESBESBESBESBESBES 1Zi2DCZi2DCZi2DCZi2DCZi2DCZi2DCZi*; P - S 1Zi* B - E - S "
+         "2DCZi* B - E - S 2DCZi* B - E - S 2DCZi* B - E - S 2DCZi* B - E - S 2DCZi* B -"
+         " E - S 2DCZi*"},
+	{"K10", "Q CZt Q CZt PS 1Zt BEQ E QS Ze Q EZe Q CZi*; QQPSBEQQSQQ CZtCZt1ZtEZeEZeCZi*; "
+                "Q CZt Q CZt P - S 1Zt B E E - Q - Q - S Ze Q EZe Q CZi*"},
+	{"K11", "PS 1Zi* BECPDS EZi*; PSBECPDS 1ZiEZi*; P - S 1Zi* B E E - C - P - D - S Zi*"},
+	{"K12", "PBEPBEPBDS 12DC12DC12TZi*; P - B - E - P - B - E - P - B - D - S 12DC12DC12TZi*"},
+	{"K13", "PBDE - S 12TDCZi*; PBDES 12TDCZi*; P - B - D - E - S 12TDCZi*"},
+	{"K15", "PBDES 12nCZt PDS 1tnZt BES 2CZi*; PBDESPDSBES 12nCZt1tnZt2CZi*; P - B - D - E "
+                "- S 12nCZt P - D - S 1tnZt B - E - S 2CZi*"},
+	{"K16", "PBDES 12nCZi* Q TDCZi*; PBDESQ 12nCZiTDCZi*; P - B - D - E - S 12nCZi* Q TDCZi*"},
+	{"K17", "PBEPBESQ 12C12EZiTDCZi*; P - B - E - P - B - E 12C12E S Zi* Q TDCZi*"},
+	{"K18", "PBEH 12DDs EH DDs ES DCZi*; PBEHEHES 12DDsDDsDCZi*; P - B - E - H 12DDs E - H "
+                "DDs E - S DCZi*"},
+	{"K19", "PBES 12G dcS CZi*; PBESdcS 12GCZi*; P - B - E 12G S - d - c - S CZi*; PH 1 BH "
+                "2 EH G S - d - c - S CZi*"},
+	{"K20", "Q EZi* Q G f EZi* Q TDCZi*; QQfQ EZiGEZiTDCZi*"},
+	{"error at parse", "PBDES EZi*; P E B - D - E - S Zi*"},
+	{"error at parse, then batch",
+         "PBDESPBDES EZi12TDCZi*; P E B - D - E - S Zi* P - B - D - E - S 12TDCZi*"},
+	{"error at bind",
+         "PBDESPBDES 1EZi12TDCZi*; P - B 1E D - E - S Zi* P - B - D - E - S 12TDCZi*"},
+	{"error at describe",
+         "PDBESPBDES 1EZi12TDCZi*; P - D 1E B - E - S Zi* P - B - D - E - S 12TDCZi*"},
+	{"error at describe statement", "PDBES 1EZi*; P - D 1E B - E - S Zi*"},
+	{"error at execute",
+         "PBDESPBDES 12TEZi12TDCZi*; P - B - D - E 12TE S Zi* P - B - D - E - S 12TDCZi*"},
+	{"error at execute of nothing", "ESQ EZiTDCZi*; E E S Zi* Q TDCZi*"},
+	{"error at second execute",
+         "PBEPBEPBECS 12DC12EZi*; P - B - E - P - B - E 12DC12E P - B - E - C - S Zi*"},
+	{"error at close: none", "CCS 33Zi*; C - C - S 33Zi*"},
+	{"error at bad close kind", "CPS EZi*; C E P - S Zi*"},
+	{"error at sync, deferred",
+         "PBDESPBDES 12nCEZi12TDCZi*; P - B - D - E - S 12nCEZi* P - B - D - E - S "
+         "12TDCZi*"},
+	{"error at commit in batch",
+         "PBDEPBDES 12nC12TDCEZi*; P - B - D - E - P - B - D - E - S 12nC12TDCEZi*"},
+	{"begin deferred commit",
+         "QPBEPBEPBES CZt12C12EZi*; Q CZt P - B - E - P - B - E 12C12E P - B - E - S Zi*"},
+	{"two syncs", "PBDESS 12TDCZiZi*; P - B - D - E - S 12TDCZi* S Zi*"},
+	{"many syncs",
+         "SSSSSSSSSSSS ZiZiZiZiZiZiZiZiZiZiZiZi*; S Zi* S Zi* S Zi* S Zi* S Zi* S Zi* S "
+         "Zi* S Zi* S Zi* S Zi* S Zi* S Zi*"},
+	{"sync first", "SPBDES Zi12TDCZi*; S Zi* P - B - D - E - S 12TDCZi*"},
+	{"flush only", "H -*"},
+	{"flush between", "PHBHDHEHS 12TDCZi*; P - H 1 B - H 2 D - H T E - H DC S Zi*"},
+	{"query, flush", "QH TDCZi*; Q TDCZi* H -*"},
+	{"flush, query", "HQ TDCZi*; H -* Q TDCZi*"},
+	{"no sync yet", "PBDE -; P - B - D - E -"},
+	{"no sync, flush", "PBDEH 12TDC; P - B - D - E - H 12TDC"},
+	{"no sync, then query", "PBDEQ 12TDCTDCZi*; P - B - D - E - Q 12TDCTDCZi*"},
+	{"no sync, query, sync", "PBDEQS 12TDCTDCZiZi*; P - B - D - E - Q 12TDCTDCZi* S Zi*"},
+	{"error, no sync", "PBDE 12TE; P - B - D - E 12TE"},
+	{"error, query, no sync", "PBDEQ 12TE; P - B - D - E 12TE Q -"},
+	{"error, query, sync", "PBDEQS 12TEZi*; P - B - D - E 12TE Q - S Zi*"},
+	{"error, query, sync, query",
+         "PBDEQSQ 12TEZiTDCZi*; P - B - D - E 12TE Q - S Zi* Q TDCZi*"},
+	{"error, wait, query, sync",
+         "PBDE 12TE Q - S Zi*; PBDEQS 12TEZi*; P - B - D - E 12TE Q - S Zi*"},
+	{"error, call, sync", "PBDEFS 12TEZi*; P - B - D - E 12TE F - S Zi*"},
+	{"error, batch, flush, sync",
+         "PBDEPBDEH 12TE S Zi*; PBDEPBDEHS 12TEZi*; P - B - D - E 12TE P - B - D - E - H"
+         " - S Zi*"},
+	{"error in query in batch",
+         "PBDEQPBDES 12TDCTEZi12TDCZi*; P - B - D - E - Q 12TDCTEZi* P - B - D - E - S "
+         "12TDCZi*"},
+	{"error in query, then batch without sync",
+         "QPBDE TEZi S 12TDCZi*; QPBDES TEZi12TDCZi*; Q TEZi* P - B - D - E - S 12TDCZi*"},
+	{"error in transaction",
+         "QPBDESPBDESQ CZt12TEZeEZeCZi*; Q CZt P - B - D - E 12TE S Ze P E B - D - E - S"
+         " Ze Q CZi*"},
+	{"begin, commit pipelined", "QQQ CZtTDCZtCZi*; Q CZt Q TDCZt Q CZi*"},
+	{"begin in batch",
+         "PBDESPBDESPBDES 12nCZt12TDCZt12nCZi*; P - B - D - E - S 12nCZt P - B - D - E -"
+         " S 12TDCZt P - B - D - E - S 12nCZi*"},
+	{"begin commit in one batch",
+         "PBEPBEPBES 12C12DC12CZi*; P - B - E - P - B - E - P - B - E - S 12C12DC12CZi*"},
+	{"suspended", "PBES 12DDsZi*; P - B - E - S 12DDsZi*"},
+	{"suspended, query", "PBEQS 12DDsTDCZiZi*; P - B - E - Q 12DDsTDCZi* S Zi*"},
+	{"suspended then done", "PBEES 12DDsDCZi*; P - B - E - E - S 12DDsDCZi*"},
+	{"empty execute", "PBDES 12nIZi*; P - B - D - E - S 12nIZi*"},
+	{"empty, no describe", "PBES 12IZi*; P - B - E - S 12IZi*"},
+	{"describe both", "PDBDESCS 1tT2TDCZi3Zi*; P - D - B - D - E - S 1tT2TDCZi* C - S 3Zi*"},
+	{"close", "PCCS 133Zi*; P - C - C - S 133Zi*"},
+	{"prepare twice", "PPBESCS 1EZi3Zi*; P - P 1E B - E - S Zi* C - S 3Zi*"},
+	{"call", "F VZi*"},
+	{"call with args, query", "FQ VZiTDCZi*; F VZi* Q TDCZi*"},
+	{"call fails", "F EZi*"},
+	{"call fails, batch", "FPBDES EZi12TDCZi*; F EZi* P - B - D - E - S 12TDCZi*"},
+	{"call in aborted", "QQFQ CZtTEZeEZeCZi*; Q CZt Q TEZe F EZe Q CZi*"},
+	{"call in batch", "PBDEFS 12TDCVZiZi*; P - B - D - E - F 12TDCVZi* S Zi*"},
+	{"notice", "Q NCZi*"},
+	{"notice in batch", "PBES 12NCZi*; P - B - E 12N S CZi*"},
+	{"parameter status", "QQ CSZiTDCZi*; Q CSZi* Q TDCZi*"},
+	{"parameter status in batch", "PBES 12CSZi*; P - B - E - S 12CSZi*"},
+	{"listen notify", "QQQ CZiCAZiTDCZi*"},
+	{"listen notify in batch", "PBEPBESS 12C12CAZiZi*"},
+	{"copy in, simple", "Q G ddc CZi*; Qddc GCZi*; Q G d - d - c CZi*"},
+	{"copy in, simple, at once", "Qddc GCZi*; Q G d - d - c CZi*"},
+	{"copy in, nothing", "Qc GCZi*; Q G c CZi*"},
+	{"copy in, two in one", "Qdcdc GCGCZi*; Q G d - c CG d - c CZi*"},
+	{"copy in, between selects", "QdcQ TDCGCTDCZiTDCZi*; Q TDCG d - c CTDCZi* Q TDCZi*"},
+	{"copy in, two in one, first fails",
+         "QdcdcQ GEZiTDCZi*; Q G d EZi* c -* d -* c -* Q TDCZi*"},
+	{"copy in, two in one, second fails",
+         "QdcdcQ GCGEZiTDCZi*; Q G d - c CG d EZi* c -* Q TDCZi*"},
+	{"copy in, fail", "Qdf GEZi*; Q G d - f EZi*"},
+	{"copy in, bad data", "Qdddc GEZi*; Q G d EZi* d -* d -* c -*"},
+	{"copy in, bad data, then query", "QddcQ GEZiTDCZi*; Q G d EZi* d -* c -* Q TDCZi*"},
+	{"copy in, bad data, late", "Q G d EZi* d -* c -* Q TDCZi*; QddcQ GEZiTDCZi*"},
+	{"copy in, early sync, simple", "QS G dc CZi*; QSdc GCZi*; Q G S - d - c CZi*"},
+	{"copy in, early sync, simple, at once", "QSdScS GCZiZi*; Q G S - d - S - c CZi* S Zi*"},
+	{"copy in, early sync, simple, bad", "QSdc GEZi*!; Q G S - d EZi*! c -*"},
+	{"copy in, early sync, simple, fail",
+         "QS G fS EZiZi*!; QSfS GEZiZi*!; Q G S - f EZi*! S Zi*"},
+	{"copy in, no table", "QdcQ EZiTDCZi*; Q EZi* d -* c -* Q TDCZi*"},
+	{"copy in, trigger fails", "Qdc GEZi*; Q GEZi* d -* c -*"},
+	{"copy in, trigger fails, early sync", "QSdc GEZiZi*!; Q GEZi* S Zi* d -* c -*"},
+	{"copy in, row trigger fails at the end", "Qdc GEZi*; Q G d - c EZi*"},
+	{"copy in, extended",
+         "PBEddcS 12GCZi*; P - B - E 12G d - d - c - S CZi*; PH 1 BH 2 EH G d - d - c - "
+         "S CZi*"},
+	{"copy in, extended, waiting",
+         "PBEH 12G d - cH C S Zi*; PBEHdcHS 12GCZi*; P - B - E 12G H - d - c - H C S "
+         "Zi*; PH 1 BH 2 EH G H - d - c - H C S Zi*"},
+	{"copy in, extended, early sync twice",
+         "PBESSdScS 12GCZi*; P - B - E 12G S - S - d - S - c - S CZi*; PH 1 BH 2 EH G S "
+         "- S - d - S - c - S CZi*"},
+	{"copy in, extended, early sync, pipelined",
+         "PBESdcSPBDES 12GCZi12TDCZi*; P - B - E 12G S - d - c - S CZi* P - B - D - E - "
+         "S 12TDCZi*; PH 1 BH 2 EH G S - d - c - S CZi* PH 1 BH 2 DH T EH DC S Zi*"},
+	{"copy in, extended, described",
+         "PBDESdcS 12nGCZi*; P - B - D - E 12nG S - d - c - S CZi*; PH 1 BH 2 DH n EH G "
+         "S - d - c - S CZi*"},
+	{"copy in, extended, bad",
+         "PBEdcS 12GEZi*; P - B - E 12G d E c - S Zi*; PH 1 BH 2 EH G d E c - S Zi*"},
+	{"copy in, extended, bad, more",
+         "PBEddcPBESQ 12GEZiTDCZi*; P - B - E 12G d E d - c - P - B - E - S Zi* Q "
+         "TDCZi*; PH 1 BH 2 EH G d E d - c - PH - BH - EH - S Zi* Q TDCZi*"},
+	{"copy in, extended, bad, early sync",
+         "PBESdcS 12GEZi*!; P - B - E 12G S - d E! c - S Zi*; PH 1 BH 2 EH G S - d E! c "
+         "- S Zi*"},
+	{"copy in, extended, bad, early sync, waiting",
+         "PBES 12G d E! c - S Zi*; PBESdcS 12GEZi*!; P - B - E 12G S - d E! c - S Zi*; "
+         "PH 1 BH 2 EH G S - d E! c - S Zi*"},
+	{"copy in, extended, bad before sync",
+         "PBEdS 12GEZi*!; P - B - E 12G d E S Zi*; PH 1 BH 2 EH G d E S Zi*"},
+	{"copy in, extended, bad before sync and batch",
+         "PBEdSPBES 12GEZi12DCZi*!; P - B - E 12G d E S Zi* P - B - E - S 12DCZi*; PH 1 "
+         "BH 2 EH G d E S Zi* PH 1 BH 2 EH DC S Zi*"},
+	{"copy in, extended, fail",
+         "PBEdfS 12GEZi*; P - B - E 12G d - f E S Zi*; PH 1 BH 2 EH G d - f E S Zi*"},
+	{"copy in, extended, fail, early sync",
+         "PBESfS 12GEZi*!; P - B - E 12G S - f E! S Zi*; PH 1 BH 2 EH G S - f E! S Zi*"},
+	{"copy in, extended, fail, no sync",
+         "PBEf 12GE S Zi*; PBEfS 12GEZi*; P - B - E 12G f E S Zi*; PH 1 BH 2 EH G f E S "
+         "Zi*"},
+	{"copy in, extended, at end fails",
+         "PBEdcSPBES 12GEZi12DCZi*; P - B - E 12G d - c E S Zi* P - B - E - S 12DCZi*; "
+         "PH 1 BH 2 EH G d - c E S Zi* PH 1 BH 2 EH DC S Zi*"},
+	{"copy in, extended, at end fails, early",
+         "PBESdcS 12GEZi*!; P - B - E 12G S - d - c E! S Zi*; PH 1 BH 2 EH G S - d - c "
+         "E! S Zi*"},
+	{"copy in, extended, trigger fails",
+         "PBEdcSQ 12GEZiTDCZi*; P - B - E 12GE d - c - S Zi* Q TDCZi*; PH 1 BH 2 EH GE d"
+         " - c - S Zi* Q TDCZi*"},
+	{"copy in, extended, trigger fails, early",
+         "PBESdcS 12GEZiZi*!; P - B - E 12GE S Zi* d -* c -* S Zi*; PH 1 BH 2 EH GE S "
+         "Zi* d -* c -* S Zi*"},
+	{"copy in, extended, no table", "PBESdcS 12EZiZi*; P - B - E 12E S Zi* d -* c -* S Zi*"},
+	{"copy in, extended, no table, early", "PBEdcS 12EZi*; P - B - E 12E d - c - S Zi*"},
+	{"copy in, extended, second of two",
+         "PBEPBEdcPBES 12DC12GC12DCZi*; P - B - E - P - B - E 12DC12G d - c - P - B - E "
+         "- S C12DCZi*; PH 1 BH 2 EH DC PH 1 BH 2 EH G d - c - PH C1 BH 2 EH DC S Zi*"},
+	{"copy in, extended, two",
+         "PBEdcPBEdcS 12GC12GCZi*; P - B - E 12G d - c - P - B - E C12G d - c - S CZi*; "
+         "PH 1 BH 2 EH G d - c - PH C1 BH 2 EH G d - c - S CZi*"},
+	{"copy in, extended, two, first bad",
+         "PBEdcPBEdcS 12GEZi*; P - B - E 12G d E c - P - B - E - d - c - S Zi*; PH 1 BH "
+         "2 EH G d E c - PH - BH - EH - d - c - S Zi*"},
+	{"copy in, request inside",
+         "PBESPBES 12GEEX; P - B - E 12G S - P EEX; PH 1 BH 2 EH G S - PH EEX"},
+	{"copy in, query inside", "QQ GEEX; Q G Q EEX"},
+	{"copy in, sync, query inside", "QSQ GEEX; Q G S - Q EEX"},
+	{"copy in, call inside", "QF GEEX; Q G F EEX"},
+	{"copy in, flush inside", "QHdHc GCZi*; Q G H - d - H - c CZi*"},
+	{"copy in in transaction", "QQdcQ CZtGCZtCZi*; Q CZt Q G d - c CZt Q CZi*"},
+	{"copy in in transaction, bad", "QQdcQ CZtGEZeCZi*; Q CZt Q G d EZe c - Q CZi*"},
+	{"copy out, simple", "Q HdddcCZi*"},
+	{"copy out, two", "QQ HdddcCHdddcCZiTDCZi*; Q HdddcCHdddcCZi* Q TDCZi*"},
+	{"copy out, fails in the middle", "QQ HddEZiTDCZi*; Q HddEZi* Q TDCZi*"},
+	{"copy out, extended", "PBESS 12HdddcCZiZi*; P - B - E - S 12HdddcCZi* S Zi*"},
+	{"copy out, extended, fails", "PBEQS 12HddEZi*; P - B - E 12HddE Q - S Zi*"},
+	{"copy out, stray done", "QcQdc HdddcCZiGCZi*; Q HdddcCZi* c -* Q G d - c CZi*"},
+	{"copy out, stray done, extended",
+         "PBEcPBEdcS 12HdddcC12GCZi*; P - B - E - c - P - B - E 12HdddcC12G d - c - S "
+         "CZi*; PH 1 BH 2 EH HdddcC c - PH 1 BH 2 EH G d - c - S CZi*"},
+	{"copy out and in", "Qdc HdddcCGCZi*; Q HdddcCG d - c CZi*"},
+	{"stray copy data", "dcfQ TDCZi*; d -* c -* f -* Q TDCZi*"},
+	{"stray done after query", "QdcQ TDCZiTDCZi*; Q TDCZi* d -* c -* Q TDCZi*"},
+	{"stray done in batch", "PcBdEfS 12DCZi*; P - c - B - d - E - f - S 12DCZi*"},
+	{"stray done in batch, error",
+         "PcBdEfScQ EZiTDCZi*; P E c - B - d - E - f - S Zi* c -* Q TDCZi*"},
+	{"query, batch without sync", "QPBDEH TDCZi12TDC; Q TDCZi* P - B - D - E - H 12TDC"},
+	{"query, batch without sync, sync",
+         "QPBDEH TDCZi12TDC S Zi*; QPBDEHS TDCZi12TDCZi*; Q TDCZi* P - B - D - E - H "
+         "12TDC S Zi*"},
+	{"query, failing batch without sync", "QP TDCZiE; Q TDCZi* P E"},
+	{"sync, open batch, flush",
+         "SPBEH Zi12C S Zi*; SPBEHS Zi12CZi*; S Zi* P - B - E - H 12C S Zi*"},
+	{"failing copy, query after sync",
+         "P - B - E 12G S - d E! Q - S Zi*; PH 1 BH 2 EH G S - d E! Q "
+         "- S Zi*"},
+	{"failing copy, syncs, query",
+         "PBEdSSQ 12GEZiZiTDCZi*!; P - B - E 12G d E S Zi* S Zi* Q TDCZi*; PH 1 BH 2 EH "
+         "G d E S Zi* S Zi* Q TDCZi*"},
+	{"two failing copies",
+         "PBEdcSPBEfSQ 12GEZi12GEZiTDCZi*; P - B - E 12G d E c - S Zi* P - B - E 12G f E"
+         " S Zi* Q TDCZi*; PH 1 BH 2 EH G d E c - S Zi* PH 1 BH 2 EH G f E S Zi* Q "
+         "TDCZi*"},
+	{"copy in after error in batch",
+         "PBEPBEdcSQdc 12EZiGCZi*; P - B - E 12E P - B - E - d - c - S Zi* Q G d - c "
+         "CZi*; PH 1 BH 2 EH E PH - BH - EH - d - c - S Zi* Q G d - c CZi*"},
+	{"copy in, prepared",
+         "PS 1Zi* BES 2G dcS CZi* BEdcS 2GCZi*; PSBESdcSBEdcS 1Zi2GCZi2GCZi*; P - S 1Zi*"
+         " B - E 2G S - d - c - S CZi* B - E 2G d - c - S CZi*; PH 1 S Zi* BH 2 EH G S -"
+         " d - c - S CZi* BH 2 EH G d - c - S CZi*"},
+	{"bad protocol", "PBESQ 1EZiTDCZi*; P - B 1E E - S Zi* Q TDCZi*"},
+	{"walsender", "Q W c cCCZi*"},
+	{"walsender twice", "Q TDCZi* Q W c cCCZi* Q W cQ cCCZiTDCZi*"},
+	{"walsender error", "Q WEZi* Q TDCZi*"},
+	{"walsender sync", "Q W S EX"},
+	{"walsender at once", "QcQ WcCCZiTDCZi*"},
+};
+
+/* The requests of a burst, all of the client's or all of our own. */
+static const char *play_requests(struct track *track, const char *p, bool own)
+{
+	for (; strchr("PBDECSQFHdcf", *p) != NULL && *p != '\0'; p++) {
+		make_room(track);
+		if (own)
+			track_skip_request(track, (uint8_t)*p);
+		else
+			cr_assert_neq(track_request(track, (uint8_t)*p), VERDICT_BAD);
+	}
+	return p;
+}
+
+static const char *play_replies(struct track *track, const char *p, bool own)
+{
+	bool silent = *p == '-';
+	for (p += silent; strchr(" ;!*X", *p) == NULL; p++) {
+		enum verdict verdict = track_reply(track, (uint8_t)p[0], (char)toupper(p[1]));
+		cr_assert_eq(verdict, own && *p != 'A' ? VERDICT_DROP : VERDICT_FORWARD, "%s", p);
+		if (*p == 'Z')
+			p++;
+		if (p[1] != '*' && !track->suspect)
+			cr_assert_not(track_is_free(track), "%s", p);
+	}
+	if (*p == '*') {
+		cr_assert(track_is_free(track), "%s", p);
+		p++;
+	} else if (silent) {
+		cr_assert_not(track_is_free(track), "%s", p);
+	}
+	return p;
+}
+
+/* Returns the next row, or the end. */
+static const char *play_recording(const char *row, bool own)
+{
+	struct track track;
+	bool lost = false;
+	const char *p = row;
+	begin(&track);
+	while (*p != ';' && *p != '\0') {
+		p = play_requests(&track, p, own);
+		cr_assert_eq(*p++, ' ', "%s", row);
+		p = play_replies(&track, p, own);
+		if (*p == 'X') /* the server gave up: the connection is closed */
+			lost = track.suspect;
+		lost = lost || *p == '!';
+		cr_assert_eq(track.suspect, lost, "%s", row);
+		p += strspn(p, "!X ");
+	}
+	free(track_fini(&track));
+	return p + strspn(p, "; ");
+}
+
+/* Whether all of the row's requests may also be our own. */
+static bool is_ownable(const char *row)
+{
+	bool asks = true;
+	for (; *row != ';' && *row != '\0'; row++) {
+		if (*row == ' ')
+			asks = !asks;
+		else if (asks && strchr("QSPBDEC", *row) == NULL)
+			return false;
+	}
+	return true;
+}
+
+Test(track, recordings)
+{
+	for (size_t i = 0; i < ARRAY_LEN(recordings); i++)
+		for (const char *row = recordings[i].rows; *row != '\0';) {
+			if (is_ownable(row))
+				play_recording(row, true);
+			row = play_recording(row, false);
+		}
 }
 
 Test(track, failed_and_status)
