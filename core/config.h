@@ -45,12 +45,12 @@ enum ssl_mode {
  * uint64_t in microseconds, ENUM int, TEXT and LIST const char * (NULL: unset,
  * shown as SQL NULL). */
 struct settings {
-#define SETTING_INT(name, ...)  int32_t name;
-#define SETTING_UINT(name, ...) uint32_t name;
-#define SETTING_BOOL(name, ...) bool name;
-#define SETTING_TIME(name, ...) uint64_t name;
-#define SETTING_ENUM(name, ...) int name;
-#define SETTING_TEXT(name, ...) const char *name;
+#define SETTING_INT(name, ...)   int32_t name;
+#define SETTING_UINT(name, ...)  uint32_t name;
+#define SETTING_BOOL(name, ...)  bool name;
+#define SETTING_TIME(name, ...)  uint64_t name;
+#define SETTING_ENUM(name, ...)  int name;
+#define SETTING_TEXT(name, ...)  const char *name;
 #define SETTING(kind, name, ...) SETTING_##kind(name)
 #include "core/settings.def"
 #undef SETTING_INT

@@ -42,9 +42,9 @@ uint64_t log_dropped(void);
 #define log_error(...)   log_line(LOG_ERROR_, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING_, __VA_ARGS__)
 #define log_info(...)    log_line(LOG_LOG_, __VA_ARGS__)
-#define log_debug(...)                             \
-	do {                                       \
-		if (log_shows(LOG_DEBUG_))         \
+#define log_debug(...)                                     \
+	do {                                               \
+		if (log_shows(LOG_DEBUG_))                 \
 			log_line(LOG_DEBUG_, __VA_ARGS__); \
 	} while (0)
 
