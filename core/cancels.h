@@ -11,6 +11,7 @@
 #ifndef CORE_CANCELS_H
 #define CORE_CANCELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/bytes.h"
@@ -25,19 +26,18 @@ struct worker;
 
 struct cancel_job {
 	struct conn conn;
-	struct link link;       /* in worker->cancel_jobs */
+	struct link link; /* in worker->cancel_jobs */
 	struct worker *worker;
-	struct server *server;  /* aimed at; NULL once that is gone */
+	struct server *server; /* aimed at; NULL once that is gone */
 	struct timer timer;
-	uint32_t requesters;    /* mails to answer, in requester_* */
+	uint32_t requesters; /* mails to answer, in requester_* */
 	struct {
-		uint32_t worker, slot;
-		uint64_t id;
+		uint32_t worker, slot, generation;
 	} requester[8];
 	uint8_t key[8];
 	bool sent;
-	bool again;             /* asked for once more meanwhile */
-	bool closed;
+	bool again;  /* asked for once more meanwhile */
+	bool failed; /* no connection could be had */
 };
 
 /* The client has sent a CancelRequest with this key. */
@@ -46,6 +46,10 @@ void cancel_requested(struct client *client, struct span key);
 /* POST_CANCEL at the owner, POST_CANCEL_DONE at the requester's worker. */
 void cancel_owner(struct worker *worker, struct post *post);
 void cancel_done(struct worker *worker, struct post *post);
+
+/* The server has become free: a cancel that is not yet sent is dropped.  True:
+ * one is under way, the server has to wait for its end. */
+bool cancel_holds(struct server *server);
 
 /* The server is going: its job, if any, forgets it. */
 void cancel_forget_server(struct server *server);

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "cancel/key.h"
-#include "core/base/list.h"
 #include "core/base/limits.h"
+#include "core/base/list.h"
 #include "core/registry.h"
 #include "core/vars.h"
 #include "net/addr.h"
@@ -26,6 +26,7 @@
 #include "proto/scan.h"
 
 struct buf;
+struct console;
 struct login;
 struct pool;
 struct server;
@@ -52,34 +53,36 @@ struct held {
 
 struct client {
 	struct conn conn;
-	struct link link;       /* worker's or pool's list of its state */
+	struct link link; /* worker's or pool's list of its state */
 	struct worker *worker;
 	struct pool *pool;
 	struct database *database;
-	struct user *user;      /* who logged in */
-	struct server *server;  /* attached */
-	struct login *login;    /* until it is logged in */
+	struct user *user;       /* who logged in */
+	struct server *server;   /* attached */
+	struct login *login;     /* until it is logged in */
+	struct console *console; /* in CONSOLE */
 	struct held *held_first, *held_last;
 	struct vars vars;
 	struct scan scan;
 	uint64_t id;
 	uint64_t connect_us;
-	uint64_t request_us;    /* last message from the client */
+	uint64_t request_us;        /* last message from the client */
 	uint64_t query_us, xact_us; /* begun at; 0: none */
-	uint64_t wait_us;       /* queued since; 0: not */
+	uint64_t wait_us;           /* queued since; 0: not */
 	struct addr_short address, local;
 	struct cancel_key key;
-	uint8_t state;          /* enum client_state */
+	uint8_t state; /* enum client_state */
 	bool counted_database, counted_user, counted_client, in_cancel_table;
 	bool is_admin, is_stats; /* rights on the console */
 	bool is_unix;
-	bool skip_to_sync;      /* its batch was answered by an error: all but Sync is dropped */
-	bool answered_query;    /* rest of a message that was answered is dropped */
-	bool relaying;          /* inside relay_up: no second entry */
-	bool ended;             /* it will send no more */
-	bool notified;          /* of its wait (query_wait_notify) */
-	bool console_busy;      /* a console command is under way */
-	bool protocol_long;     /* speaks 3.2 */
+	bool skip_to_sync;  /* its batch was answered by an error: all but Sync is dropped */
+	bool dropping;      /* the rest of the message under way is dropped */
+	bool drop_next;     /* its next message was answered already */
+	bool relaying;      /* inside relay_up: no second entry */
+	bool ended;         /* it will send no more */
+	bool notified;      /* of its wait (query_wait_notify) */
+	bool console_busy;  /* a console command is under way */
+	bool protocol_long; /* speaks 3.2 */
 	uint32_t unix_pid;
 	char reason[REASON_MAX + 1];
 };
@@ -105,11 +108,19 @@ void client_server_gone(struct client *client, const char *reason);
 /* Logged in: sends the welcome of its pool, and goes READY. */
 void client_welcome(struct client *client);
 
+/* Every third of a second: timeouts of clients that are in no pool. */
+void client_janitor(struct worker *worker);
+
 /* Queues bytes that must wait, by copy; closes the client without memory. */
 void client_hold(struct client *client, const uint8_t *bytes, uint32_t size);
 void client_drop_held(struct client *client);
 
-/* A cancel request for this client, from whom (POST_CANCEL). */
+/* No message of it is partly with the server. */
+static inline bool client_is_between(const struct client *client)
+{
+	return client->scan.body_left == 0 || client->dropping;
+}
+
 bool client_key_is(const struct client *client, struct span key);
 
 __attribute__((format(printf, 3, 4))) void client_log(const struct client *client, int level,

@@ -28,26 +28,25 @@ struct pool;
 struct post;
 
 struct home_demand {
-	uint64_t ticket;   /* of the oldest waiter there, us; 0: none waits */
+	uint64_t ticket; /* of the oldest waiter there, us; 0: none waits */
 	uint32_t waiting;
-	uint32_t granted;  /* servers on their way there */
-	bool login;        /* the oldest waits for welcome data */
+	uint32_t granted;       /* servers on their way there */
+	uint32_t giving;        /* idle ones asked of it, not yet given */
+	uint64_t marked_ticket; /* what it was told by POST_REMOTE */
+	uint32_t marked_worker;
+	bool login; /* the oldest waits for welcome data */
 };
 
 struct home {
 	struct pool *pool;
 	struct timer retry;
-	uint32_t logins;       /* under way */
+	uint32_t logins; /* under way */
 	uint32_t host_turn;
-	bool failed;           /* the last login failed */
-	bool evicting;
-	uint64_t failed_us;    /* when that attempt began */
-	uint64_t reserve_told_us;
+	bool worked;        /* the last login succeeded: several may run at once */
+	bool failed;        /* the last login failed */
+	uint64_t failed_us; /* when that attempt began */
 	char failure[REASON_MAX + 1];
 	uint32_t worker_count;
-	uint32_t giving;       /* GIVE mails not yet answered */
-	uint32_t remote_marked; /* worker for whom holders are marked + 1; 0: none */
-	uint64_t remote_ticket;
 	struct home_demand demands[];
 };
 

@@ -28,6 +28,7 @@
 
 struct client;
 struct home;
+struct post;
 struct server;
 struct worker;
 
@@ -64,20 +65,24 @@ struct pool {
 	struct worker *worker;
 	struct pool_record *record;
 	struct pool_limits limits;
-	struct list active;   /* clients logged in, idle or attached */
-	struct list waiting;  /* clients queued, for a server or for the welcome */
+	struct list active;  /* clients logged in, idle or attached */
+	struct list waiting; /* clients queued, for a server or for the welcome */
 	struct list servers[SERVER_STATE_COUNT];
 	struct counters counters;
 	uint32_t welcome_waiting; /* of `waiting`: logins without welcome data */
 
-	/* Across cores.  idle_count is written by this worker and read by the home. */
-	_Atomic uint32_t idle_count;
+	/* Across cores: written by this worker, read relaxed by homes. */
+	_Atomic uint32_t idle_count, connected_count, client_count;
+	_Atomic uint64_t idle_since_us; /* of the idle server unused longest */
 	struct timer demand_timer;
-	bool demanding;            /* the home believes that we wait */
-	uint64_t remote_ticket;    /* a client elsewhere waits since then; 0: none */
+	bool is_forced;         /* the database entry names the user */
+	bool host_balance;      /* each connection goes to the next host */
+	bool demanding;         /* the home believes that we wait */
+	bool serving;           /* pool_serve() is running */
+	uint64_t remote_ticket; /* a client elsewhere waits since then; 0: none */
 	uint32_t remote_worker;
 	uint32_t remote_wanted;
-	struct home *home;         /* on the home worker only */
+	struct home *home; /* on the home worker only */
 
 	/* Fast fail (pgbouncer.md 5.6): set by the home's mail. */
 	bool failing;
@@ -107,6 +112,9 @@ void pool_unqueue(struct pool *pool, struct client *client);
 /* A server that is clean and unattached goes on. */
 void pool_offer(struct pool *pool, struct server *server);
 
+/* A waiter makes a server that must be checked first run its check. */
+void pool_check_one(struct pool *pool);
+
 /* Servers open or opening here. */
 uint32_t pool_server_count(const struct pool *pool);
 
@@ -117,6 +125,12 @@ void pool_welcome(struct pool *pool);
  * `quiet` (57P03, connect failures). */
 void pool_failed(struct pool *pool, const char *sqlstate, const char *text, bool quiet);
 void pool_recovered(struct pool *pool);
+
+/* What the home says (POST_OPEN, GIVE, REMOTE, EVICT, POOL_FAILED, POOL_WORKS). */
+void pool_post(struct pool *pool, const struct post *post);
+
+/* Waiters and idle servers come together, as far as both last. */
+void pool_serve(struct pool *pool);
 
 /* Every third of a second: timeouts of clients and servers. */
 void pool_janitor(struct pool *pool);
@@ -130,6 +144,7 @@ void pool_kick_clients(struct pool *pool, const char *reason);
 /* Whether PAUSE, of the process or of the database, holds this pool. */
 bool pool_is_paused(const struct pool *pool);
 
-void pool_publish_idle(struct pool *pool);
+/* Makes the counts of the pool known to the home. */
+void pool_publish(struct pool *pool);
 
 #endif

@@ -19,17 +19,17 @@ struct config;
 struct lent_server;
 struct pool_record;
 struct process;
-struct resolve_request;
+struct server;
+struct server_lookup;
 
 enum post_kind {
-	POST_CLIENT,      /* an accepted descriptor: .client */
+	POST_CLIENT, /* an accepted descriptor: .client */
 	/* worker -> home of .pool */
-	POST_DEMAND,      /* .demand */
-	POST_OPENED,      /* a login has succeeded */
-	POST_FAILED,      /* .failed */
-	POST_CREDIT,      /* a server has ended, its credit is free again */
-	POST_GAVE,        /* .give: the answer to POST_GIVE or a hand-over by POST_REMOTE */
-	POST_IDLE,        /* a server is idle here that somebody elsewhere may want */
+	POST_DEMAND, /* .demand */
+	POST_OPENED, /* a login has succeeded */
+	POST_FAILED, /* .failed */
+	POST_CREDIT, /* a server has ended, its credit is free again */
+	POST_GAVE,   /* .give: the answer to POST_GIVE or a hand-over by POST_REMOTE */
 	/* home -> worker, about .pool */
 	POST_OPEN,        /* .open */
 	POST_GIVE,        /* .give: hand an idle server to .give.to */
@@ -38,35 +38,35 @@ enum post_kind {
 	POST_POOL_FAILED, /* .failed: waiters hear it */
 	POST_POOL_WORKS,  /* logins succeed again; welcome data may be there */
 	/* worker -> worker */
-	POST_LEND,        /* .lend */
-	POST_LEND_DONE,   /* .lend.slot is free again */
-	POST_CANCEL,      /* .cancel */
+	POST_LEND,      /* .lend */
+	POST_LEND_DONE, /* .lend.sender is free again */
+	POST_CANCEL,    /* .cancel */
 	POST_CANCEL_DONE,
 	/* helper -> worker */
-	POST_RESOLVED,    /* .resolved */
+	POST_RESOLVED, /* .resolved */
 	/* control -> worker; each is answered by POST_DONE to control */
-	POST_CONFIG,      /* .config */
-	POST_COMMAND,     /* .command */
-	POST_COLLECT,     /* .collect */
+	POST_CONFIG,  /* .config */
+	POST_COMMAND, /* .command */
+	POST_COLLECT, /* .collect */
 	/* worker -> control */
-	POST_DONE,        /* .command or .collect, as it came */
-	POST_CONSOLE,     /* a console client has sent a command: .console */
+	POST_DONE,    /* .command or .collect, as it came */
+	POST_CONSOLE, /* a console client has sent a command: .console */
 	/* control -> worker */
-	POST_REPLY,       /* bytes for a console client: .console */
+	POST_REPLY, /* bytes for a console client: .console */
 	POST_KIND_COUNT,
 };
 
 /* What control has a worker do (POST_COMMAND). */
 enum command_kind {
-	COMMAND_PAUSE,        /* close what nobody uses; of .pool_database or all */
-	COMMAND_RESUME,       /* serve the queues again */
-	COMMAND_RECONNECT,    /* epochs have moved on: close what nobody uses */
-	COMMAND_KILL,         /* all clients and servers of .database or all */
-	COMMAND_KILL_CLIENT,  /* .id */
-	COMMAND_BUSY,         /* how many servers are in use: .result */
-	COMMAND_OLD,          /* how many servers are marked to be closed: .result */
-	COMMAND_SHUTDOWN,     /* the mode has changed: listeners close */
-	COMMAND_STOP,         /* close everything and leave the thread */
+	COMMAND_PAUSE,       /* close what nobody uses; of .pool_database or all */
+	COMMAND_RESUME,      /* serve the queues again */
+	COMMAND_RECONNECT,   /* epochs have moved on: close what nobody uses */
+	COMMAND_KILL,        /* all clients and servers of .database or all */
+	COMMAND_KILL_CLIENT, /* .id */
+	COMMAND_BUSY,        /* how many servers are in use: .result */
+	COMMAND_OLD,         /* how many servers are marked to be closed: .result */
+	COMMAND_SHUTDOWN,    /* the mode has changed: listeners close */
+	COMMAND_STOP,        /* close everything and leave the thread */
 };
 
 struct database;
@@ -74,8 +74,9 @@ struct rows;
 
 struct post {
 	struct mail mail;
-	uint16_t kind;            /* enum post_kind */
-	uint16_t from;            /* worker; WORKERS_MAX: control or a helper */
+	uint16_t kind;   /* enum post_kind */
+	uint16_t from;   /* worker; WORKERS_MAX: control or a helper */
+	uint32_t serial; /* of control's question, comes back in POST_DONE */
 	struct pool_record *pool;
 	union {
 		struct {
@@ -88,7 +89,7 @@ struct post {
 			bool login;
 		} demand;
 		struct {
-			bool quiet;       /* waiters stay: 57P03, connect failures */
+			bool quiet; /* waiters stay: 57P03, connect failures */
 			char sqlstate[6];
 			char text[REASON_MAX + 1];
 			uint64_t began_us;
@@ -99,24 +100,20 @@ struct post {
 		struct {
 			uint32_t to;
 			bool done;
-			bool asked;       /* in answer to POST_GIVE */
+			bool asked; /* in answer to POST_GIVE */
 		} give;
 		struct {
 			struct lent_server *server;
-			uint32_t slot;    /* of the server at the sender */
-			uint64_t id;
+			struct server *sender; /* LENDING there until it is acknowledged */
 		} lend;
 		struct {
 			uint8_t key[CANCEL_KEY_SHORT + CANCEL_KEY_LONG];
 			uint8_t key_size, hops;
-			uint32_t slot;    /* of the client asked about, at the receiver */
-			uint32_t requester_worker, requester_slot;
-			uint64_t requester_id;
+			uint32_t slot, generation; /* of the client asked about */
+			uint32_t requester_worker, requester_slot, requester_generation;
 		} cancel;
 		struct {
-			struct resolve_request *request;
-			uint32_t slot;    /* of the server that asked */
-			uint64_t id;
+			struct server_lookup *lookup;
 		} resolved;
 		struct {
 			struct config *config;
@@ -129,17 +126,17 @@ struct post {
 			uint64_t result;
 		} command;
 		struct {
-			uint32_t what;    /* core/admin/collect.h */
+			uint32_t what; /* core/admin/collect.h */
 			uint32_t serial;
 			struct rows *rows;
 		} collect;
 		struct {
-			uint32_t slot;    /* of the client */
-			uint64_t id;
+			uint32_t slot, generation; /* of the client */
 			bool is_admin, is_stats, is_unix;
-			bool close;       /* reply: then close */
-			bool extended;    /* the command came by the extended protocol */
-			char *bytes;      /* malloc: the command, or the reply's bytes */
+			bool close;      /* reply: then close */
+			bool extended;   /* the command came by the extended protocol */
+			uint32_t binary; /* columns wanted in binary, a bit each */
+			char *bytes;     /* malloc: the command, or the reply's bytes */
 			uint32_t size;
 		} console;
 	};

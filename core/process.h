@@ -26,22 +26,22 @@ enum shutdown_mode { SHUTDOWN_NONE, SHUTDOWN_WAIT_SERVERS, SHUTDOWN_WAIT_CLIENTS
 struct process {
 	struct registry registry;
 	struct cancel_table *cancels;
-	struct config *config;      /* at start; each worker holds its own later */
-	struct mailbox control;     /* of the control thread */
-	bool has_control;           /* false in the simulator: nobody reads it */
+	struct config *config;  /* at start; each worker holds its own later */
+	struct mailbox control; /* of the control thread */
+	bool has_control;       /* false in the simulator: nobody reads it */
 	uint32_t worker_count;
 	struct worker *workers[WORKERS_MAX];
 
-	uint64_t seed;              /* of hashes over what strangers choose */
-	uint8_t secret[32];         /* of mock authentication */
+	uint64_t seed;      /* of hashes over what strangers choose */
+	uint8_t secret[32]; /* of mock authentication */
 
-	_Atomic uint64_t next_id;   /* of clients and servers, one counter, from 1 */
-	_Atomic uint32_t clients;   /* client sockets of all kinds (max_client_conn) */
+	_Atomic uint64_t next_id; /* of clients and servers, one counter, from 1 */
+	_Atomic uint32_t clients; /* client sockets of all kinds (max_client_conn) */
 
 	/* Written by control, read relaxed where a decision is made; the mail that
 	 * goes with a change makes it known everywhere. */
 	_Atomic bool paused;
-	_Atomic int shutdown;       /* enum shutdown_mode */
+	_Atomic int shutdown; /* enum shutdown_mode */
 };
 
 #endif

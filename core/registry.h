@@ -33,12 +33,12 @@ struct database {
 	struct database *next;
 	char name[DATABASE_NAME_MAX + 1];
 	uint32_t id;
-	bool is_auto;                /* made from `*` */
+	bool is_auto; /* made from `*` */
 	bool is_console;
-	struct account account;      /* max_db_connections */
-	_Atomic uint32_t clients;    /* logged in or logging in */
+	struct account account;   /* max_db_connections */
+	_Atomic uint32_t clients; /* logged in or logging in */
 	_Atomic bool paused, disabled;
-	_Atomic bool removed;        /* no entry in the config any more */
+	_Atomic bool removed; /* no entry in the config any more */
 };
 
 /* A verifier derived from a plaintext secret, with the secret it was made of:
@@ -52,7 +52,7 @@ struct derived {
 struct user {
 	struct user *next;
 	char name[USER_NAME_MAX + 1];
-	struct account account;      /* max_user_connections */
+	struct account account; /* max_user_connections */
 	_Atomic uint32_t clients;
 	_Atomic(struct derived *) derived;
 };
@@ -61,28 +61,33 @@ struct user {
  * by the registry until the end, one per distinct content. */
 struct welcome {
 	struct welcome *older;
-	uint32_t size;               /* of text */
+	uint32_t size; /* of text */
 	uint32_t untracked_count;
 	uint32_t tracked_at[VARS_MAX]; /* offset of the value in text; 0: unset */
-	char text[];                 /* \0, then name\0value\0 of the untracked, then values */
+	char text[];                   /* \0, then name\0value\0 of the untracked, then values */
+};
+
+/* A worker's part of a pool, published by that worker. */
+struct pool_local {
+	_Atomic(struct pool *) pool;
 };
 
 struct pool_record {
 	struct pool_record *next;
-	uint32_t id;                 /* from 0, without gaps */
-	uint32_t home;               /* worker */
+	uint32_t id;   /* from 0, without gaps */
+	uint32_t home; /* worker */
 	struct database *database;
-	struct user *user;           /* pool user */
-	struct account account;      /* pool size */
-	_Atomic uint32_t epoch;      /* servers of an older epoch are to be closed */
+	struct user *user;      /* pool user */
+	struct account account; /* pool size */
+	_Atomic uint32_t epoch; /* servers of an older epoch are to be closed */
 	_Atomic(struct welcome *) welcome;
-	_Atomic(struct pool *) *locals; /* by worker */
+	struct pool_local *locals; /* by worker */
 
-	pthread_mutex_t mutex;       /* of what follows; logins only */
-	bool has_keys;               /* SCRAM pass-through */
+	pthread_mutex_t mutex; /* of what follows; logins only */
+	bool has_keys;         /* SCRAM pass-through */
 	struct scram_keys keys;
-	char keys_secret[512];       /* the SCRAM secret they belong to */
-	bool has_derived;            /* keys from a plaintext password */
+	char keys_secret[512]; /* the SCRAM secret they belong to */
+	bool has_derived;      /* keys from a plaintext password */
 	struct scram_keys derived;
 	uint8_t derived_salt[SCRAM_SALT_MAX];
 	uint32_t derived_salt_size, derived_iterations;
@@ -124,8 +129,7 @@ struct user *registry_find_user(struct registry *registry, const char *name);
 struct pool_record **registry_pools(struct registry *registry, uint32_t *count);
 
 /* Publishes welcome data if the pool has none; takes the memory either way. */
-void registry_welcome(struct registry *registry, struct pool_record *pool,
-                      struct welcome *welcome);
+void registry_welcome(struct registry *registry, struct pool_record *pool, struct welcome *welcome);
 
 /* RECONNECT and the like: servers so far are to be closed, welcome forgotten. */
 void registry_reconnect(struct registry *registry, struct pool_record *pool);

@@ -25,6 +25,9 @@ void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t 
 void relay_attach(struct client *client, struct server *server);
 void relay_detach(struct server *server);
 
+/* The SETs ahead of a client have been answered. */
+void relay_vars_set(struct server *server);
+
 /* Answers what a queued client has asked with 57014 (a cancel request). */
 void relay_cancel_waiting(struct client *client);
 

@@ -28,6 +28,7 @@
 
 struct client;
 struct cancel_job;
+struct post;
 struct server_login;
 
 /* A message that must be seen whole and came in parts. */
@@ -38,32 +39,38 @@ struct part {
 
 struct server {
 	struct conn conn;
-	struct link link;          /* in pool->servers[state] */
+	struct link link; /* in pool->servers[state] */
 	struct worker *worker;
 	struct pool *pool;
-	struct client *client;     /* attached */
+	struct client *client; /* attached */
 	struct server_login *login;
 	struct cancel_job *cancel; /* aimed at this server, under way */
 	struct track track;
 	struct scan scan;
 	struct part part;
 	struct vars vars;
-	struct timer timer;        /* login timeout, end of closing, check timeout */
+	struct timer timer; /* of the login */
 	uint64_t id;
 	uint64_t connect_us;
-	uint64_t request_us;       /* last message from the server */
+	uint64_t request_us;        /* last message from the server */
 	uint64_t query_us, xact_us; /* running since; 0: none */
 	struct addr address;
 	struct addr_short local;
 	uint32_t epoch;
-	uint32_t lent_to;          /* worker, while LENDING */
+	uint32_t lent_to; /* worker, while LENDING */
 	uint8_t key[CANCEL_KEY_SHORT];
-	uint8_t state;             /* enum server_state */
+	uint8_t state; /* enum server_state */
 	bool has_credit;
 	bool close_needed;
-	bool setting_vars;         /* SETs are owed ahead of the client's own */
-	bool sync_partial;         /* a client's message is partly sent */
-	bool was_usable;           /* has been offered once: its end is no login failure */
+	bool setting_vars;           /* our SETs are under way */
+	bool vars_unproven;          /* and may fail: what the client says waits for them */
+	bool own_failed;             /* the query of our own under way got an error */
+	bool dropping;               /* the rest of the message under way is dropped */
+	bool resolving;              /* its host name is with the helper */
+	bool closed;                 /* its conn is closed */
+	bool forced;                 /* its password is that of the database entry */
+	bool logged_in;              /* ReadyForQuery has come; `login` stays for connect_query */
+	bool login_told;             /* the home knows how the login ended */
 	char reason[REASON_MAX + 1]; /* why it is closing */
 };
 
@@ -86,7 +93,16 @@ void server_release(struct server *server);
  * Idempotent. */
 void server_close(struct server *server, const char *reason);
 
-/* Whether it may be given to a client now. */
+/* Its client has got whole messages only. */
+static inline bool server_is_between(const struct server *server)
+{
+	return server->scan.body_left == 0 || server->dropping || server->part.size > 0;
+}
+
+/* Whether it may change hands: owes nothing, outside of transactions, whole. */
+bool server_is_fit(const struct server *server);
+
+/* The same, with a conn that works: it may be given to a client now. */
 bool server_is_clean(const struct server *server);
 
 /* Sends a query of our own, whose replies are dropped. */
@@ -99,6 +115,9 @@ void server_parameter(struct server *server, const char *name, const char *value
  * reset, connect query). */
 void server_own_done(struct server *server);
 
+/* Something that kept a CLOSING server from being freed has ended. */
+void server_ended(struct server *server);
+
 /* Log line with the server's prefix. */
 __attribute__((format(printf, 3, 4))) void server_log(const struct server *server, int level,
                                                       const char *format, ...);
@@ -107,6 +126,9 @@ __attribute__((format(printf, 3, 4))) void server_log(const struct server *serve
 bool part_append(struct part *part, struct span bytes);
 void part_clear(struct part *part);
 void part_fini(struct part *part);
+
+/* The helper has found the addresses (POST_RESOLVED). */
+void server_resolved(struct worker *worker, struct post *post);
 
 extern const struct conn_events server_events;
 

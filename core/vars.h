@@ -18,11 +18,11 @@
 enum { VARS_MAX = 16, VAR_VALUE_MAX = 8192 };
 
 struct word {
-	struct word *next;  /* in its bucket */
+	struct word *next; /* in its bucket */
 	uint32_t holders;
 	uint32_t hash;
 	uint16_t size;
-	bool proven;        /* a server has reported or accepted it for some parameter */
+	bool proven; /* a server has reported or accepted it for some parameter */
 	char text[];
 };
 

@@ -33,30 +33,31 @@ struct worker {
 	struct mailbox mailbox;
 	struct bell bell;
 	struct process *process;
-	struct config *config;       /* held; switched by POST_CONFIG */
+	struct config *config; /* held; switched by POST_CONFIG */
 	uint32_t index;
-	int cpu;                     /* pinned to; -1: not pinned */
-	bool stopping;               /* COMMAND_STOP has come */
-	bool stopped;                /* nothing is open any more */
+	int cpu;       /* pinned to; -1: not pinned */
+	bool stopping; /* COMMAND_STOP has come */
+	bool stopped;  /* nothing is open any more */
 
 	struct slab clients, servers, helds, jobs;
 	struct words words;
-	struct list logins;          /* clients not in a pool: STARTUP, AUTH */
+	struct list logins; /* clients not in a pool: STARTUP, AUTH */
 	struct list consoles;
-	struct list cancels;         /* clients that ask for a cancel */
-	struct list closing;         /* clients */
+	struct list cancels; /* clients that ask for a cancel */
+	struct list closing; /* clients */
 	struct list cancel_jobs;
-	struct pool **pools;         /* by pool id; NULL: none here */
+	struct pool **pools; /* by pool id; NULL: none here */
 	uint32_t pool_room;
 	struct timer janitor;
 
 	struct listener listeners[WORKER_LISTENERS_MAX];
-	uint32_t listener_count;
+	uint32_t listener_count, listening;
 
 	_Atomic uint32_t client_count; /* for the balance */
 	uint64_t lent, borrowed;       /* servers handed over so far */
 	uint64_t transactions;
-	uint64_t unknown_cancels_us;   /* rate limit of guessed keys */
+	uint64_t console_logins, console_queries, console_bytes;
+	uint64_t unknown_cancels_us; /* rate limit of guessed keys */
 	uint32_t unknown_cancels;
 };
 
@@ -73,11 +74,12 @@ void worker_turn(struct worker *worker, int64_t max_wait_us);
 void worker_close(struct worker *worker);
 
 /* Every pool with a part here. */
-#define worker_each_pool(worker, name)                                     \
+#define worker_each_pool(worker, name)                                          \
 	for (uint32_t name##_i = 0; name##_i < (worker)->pool_room; name##_i++) \
 		for (struct pool *name = (worker)->pools[name##_i]; name != NULL; name = NULL)
 
-struct client *worker_find_client(struct worker *worker, uint32_t slot, uint64_t id);
-struct server *worker_find_server(struct worker *worker, uint32_t slot, uint64_t id);
+/* The client whose conn has this place in the table of the loop; NULL if it is
+ * gone. */
+struct client *worker_find_client(struct worker *worker, uint32_t slot, uint32_t generation);
 
 #endif

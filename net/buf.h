@@ -48,7 +48,7 @@ void buf_pool_fini(struct buf_pool *pool);
 /* The receive buffer of a completion, held once by the caller. */
 struct buf *buf_received(struct buf_pool *pool, uint16_t group, uint16_t id, uint32_t size);
 
-/* A block of at least `size` bytes, held once, used = 0. */
+/* A block of at least `size` bytes, held once, used = 0; NULL above 1 GiB. */
 struct buf *buf_block(struct buf_pool *pool, uint32_t size);
 
 void buf_hold(struct buf *buf);

@@ -4,6 +4,9 @@
  * Multishot accept.  When descriptors run out (EMFILE, ENFILE) or the kernel
  * is short of memory, it stops for 100 ms and says so once a second at most
  * through on_trouble; it never spins.
+ *
+ * What the kernel had accepted already is still handed over after
+ * listener_close(), until on_closed.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef NET_LISTEN_H
@@ -20,7 +23,7 @@ struct loop;
 struct listener;
 
 struct listener_events {
-	void (*on_accept)(struct listener *listener, int fd); /* fd is the owner's now */
+	void (*on_accept)(struct listener *listener, int fd);     /* fd is the owner's now */
 	void (*on_trouble)(struct listener *listener, int error); /* -errno */
 	void (*on_closed)(struct listener *listener);
 };
@@ -32,6 +35,7 @@ struct listener {
 	int fd;
 	bool accepting, closing, suspended;
 	bool is_unix;
+	uint32_t index; /* number among its siblings, for the owner */
 	struct timer retry;
 	uint64_t told_us;
 };

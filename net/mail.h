@@ -12,8 +12,8 @@
 #define NET_MAIL_H
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct mail {

@@ -332,6 +332,15 @@ bool track_owes(const struct track *track)
 	return track->count > 0;
 }
 
+bool track_will_end(const struct track *track)
+{
+	uint32_t last = track->count;
+	while (last > 0 && kind_at(track, last - 1) == COPY_END)
+		last--;
+	uint8_t kind = last > 0 ? kind_at(track, last - 1) : 0;
+	return (kind == 'S' || kind == 'Q' || kind == 'F') && !is_copying_in(track);
+}
+
 bool track_is_skipping_own(const struct track *track)
 {
 	return track->count > 0 && (*entry_at(track, 0) & SKIP) != 0;

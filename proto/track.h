@@ -47,15 +47,15 @@ enum verdict {
 enum track_copy { COPY_NONE, COPY_IN, COPY_OUT, COPY_BOTH };
 
 struct track {
-	uint8_t *owed;      /* ring of one-byte entries, of `room` (a power of two) */
+	uint8_t *owed; /* ring of one-byte entries, of `room` (a power of two) */
 	uint32_t room;
 	uint32_t head, count;
-	char status;        /* of the last Z: 'I', 'T', 'E'; 0 before the first */
-	bool ready;         /* the last thing that happened on the server is a Z */
-	bool skipping;      /* the server discards all until a Sync that has not come yet */
-	bool failed;        /* an ErrorResponse since the last Z */
-	bool suspect;       /* lost count: close the server instead of reusing it */
-	uint8_t copy;       /* enum track_copy */
+	char status;   /* of the last Z: 'I', 'T', 'E'; 0 before the first */
+	bool ready;    /* the last thing that happened on the server is a Z */
+	bool skipping; /* the server discards all until a Sync that has not come yet */
+	bool failed;   /* an ErrorResponse since the last Z */
+	bool suspect;  /* lost count: close the server instead of reusing it */
+	uint8_t copy;  /* enum track_copy */
 	uint8_t inline_owed[16];
 };
 
@@ -87,6 +87,10 @@ bool track_is_free(const struct track *track);
 
 /* Whether replies are owed (a c or f that nobody waits for does not count). */
 bool track_owes(const struct track *track);
+
+/* Whether the server will come to rest by what it has been sent: what is owed
+ * ends with a Sync, a Query or a FunctionCall, and no COPY waits for data. */
+bool track_will_end(const struct track *track);
 
 /* Whether what is owed next is our own, so that its replies are dropped. */
 bool track_is_skipping_own(const struct track *track);

@@ -29,7 +29,8 @@ struct list {
 	uint32_t count;
 };
 
-#define CONTAINER(type, member, pointer) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define CONTAINER(type, member, pointer) \
+	((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 static inline void list_init(struct list *list)
 {
@@ -87,18 +88,26 @@ static inline struct link *list_last(const struct list *list)
 	return list->count == 0 ? NULL : list->ends.previous;
 }
 
-#define LIST_FIRST(type, member, list)                                              \
+/* Of a list that is known not to be empty. */
+static inline struct link *list_front(const struct list *list)
+{
+	CHECK(list->count > 0);
+	return list->ends.next;
+}
+
+#define LIST_FRONT(type, member, list) CONTAINER(type, member, list_front(list))
+
+#define LIST_FIRST(type, member, list) \
 	(list_is_empty(list) ? NULL : CONTAINER(type, member, (list)->ends.next))
 
-#define list_each(type, name, member, list)                                         \
-	for (type *name = CONTAINER(type, member, (list)->ends.next);               \
-	     &name->member != &(list)->ends;                                        \
-	     name = CONTAINER(type, member, name->member.next))
+#define list_each(type, name, member, list)                           \
+	for (type *name = CONTAINER(type, member, (list)->ends.next); \
+	     &name->member != &(list)->ends; name = CONTAINER(type, member, name->member.next))
 
-#define list_each_safe(type, name, member, list)                                    \
-	for (type *name = CONTAINER(type, member, (list)->ends.next),               \
-	          *name##_next = CONTAINER(type, member, name->member.next);        \
-	     &name->member != &(list)->ends; name = name##_next,                    \
-	          name##_next = CONTAINER(type, member, name##_next->member.next))
+#define list_each_safe(type, name, member, list)                             \
+	for (type *name = CONTAINER(type, member, (list)->ends.next),        \
+	          *name##_next = CONTAINER(type, member, name->member.next); \
+	     &name->member != &(list)->ends;                                 \
+	     name = name##_next, name##_next = CONTAINER(type, member, name##_next->member.next))
 
 #endif

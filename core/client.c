@@ -1,0 +1,430 @@
+/*
+ * client.c - see client.h.
+ *
+ * How a client ends has one way: whatever the cause, what it holds is let go
+ * first (its server, its place in a queue), then it may be told why, then its
+ * conn finishes and on_closed frees it.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "core/client.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cancel/table.h"
+#include "core/admin/console.h"
+#include "core/auth/login.h"
+#include "core/base/check.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "core/pool.h"
+#include "core/post.h"
+#include "core/process.h"
+#include "core/relay.h"
+#include "core/server.h"
+#include "core/worker.h"
+#include "net/buf.h"
+#include "net/sys.h"
+#include "proto/sqlstate.h"
+#include "proto/write.h"
+
+enum { LOG_TEXT_MAX = 1024 };
+
+static const uint16_t allowed_moves[CLIENT_STATE_COUNT] = {
+#define TO(state) (1U << CLIENT_##state)
+	[CLIENT_STARTUP] = TO(AUTH) | TO(WELCOME) | TO(CONSOLE) | TO(CANCEL) | TO(CLOSING),
+	[CLIENT_AUTH] = TO(WELCOME) | TO(CONSOLE) | TO(CLOSING),
+	[CLIENT_WELCOME] = TO(READY) | TO(CLOSING),
+	[CLIENT_READY] = TO(WAITING) | TO(CLOSING),
+	[CLIENT_WAITING] = TO(READY) | TO(CLOSING),
+	[CLIENT_CONSOLE] = TO(CLOSING),
+	[CLIENT_CANCEL] = TO(CLOSING),
+#undef TO
+};
+
+static struct list *client_list(struct client *client)
+{
+	struct worker *worker = client->worker;
+	switch ((enum client_state)client->state) {
+	case CLIENT_STARTUP:
+	case CLIENT_AUTH: return &worker->logins;
+	case CLIENT_WELCOME:
+	case CLIENT_WAITING: return &client->pool->waiting;
+	case CLIENT_READY: return &client->pool->active;
+	case CLIENT_CONSOLE: return &worker->consoles;
+	case CLIENT_CANCEL: return &worker->cancels;
+	case CLIENT_CLOSING:
+	case CLIENT_STATE_COUNT: break;
+	}
+	return &worker->closing;
+}
+
+void client_move(struct client *client, enum client_state state)
+{
+	CHECK(allowed_moves[client->state] & (1U << state));
+	if (client->state == CLIENT_WELCOME)
+		client->pool->welcome_waiting--;
+	list_remove(client_list(client), &client->link);
+	client->state = (uint8_t)state;
+	list_append(client_list(client), &client->link);
+	if (client->state == CLIENT_WELCOME)
+		client->pool->welcome_waiting++;
+}
+
+static const char *name_or(const char *name, const char *otherwise)
+{
+	return name != NULL ? name : otherwise;
+}
+
+void client_log(const struct client *client, int level, const char *format, ...)
+{
+	if (!log_shows((enum log_level)level))
+		return;
+	char text[LOG_TEXT_MAX];
+	char peer[ADDR_TEXT_MAX];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	addr_text(&client->address, peer);
+	if (client->is_unix)
+		snprintf(peer, sizeof peer, "unix(%u):%d", client->unix_pid,
+		         client->worker->config->settings.listen_port);
+	log_line((enum log_level)level, "C-%#llx: %s/%s@%s %s",
+	         (unsigned long long)(uintptr_t)client,
+	         name_or(client->database != NULL ? client->database->name : login_database(client),
+	                 "(nodb)"),
+	         name_or(client->user != NULL ? client->user->name : login_user(client),
+	                 "(nouser)"),
+	         peer, text);
+}
+
+static void client_address(struct client *client)
+{
+	struct addr addr;
+	if (sys_peer_name(client->conn.fd, &addr) == 0)
+		client->address = addr_shorten(&addr);
+	if (sys_own_name(client->conn.fd, &addr) == 0)
+		client->local = addr_shorten(&addr);
+	uid_t uid;
+	pid_t pid;
+	if (client->is_unix && sys_peer_process(client->conn.fd, &uid, &pid) == 0)
+		client->unix_pid = (uint32_t)pid;
+}
+
+static void client_count(struct client *client, int32_t change)
+{
+	struct worker *worker = client->worker;
+	atomic_fetch_add_explicit(&worker->client_count, (uint32_t)change, memory_order_relaxed);
+	atomic_fetch_add_explicit(&worker->process->clients, (uint32_t)change,
+	                          memory_order_relaxed);
+}
+
+void client_open(struct worker *worker, int fd, bool is_unix)
+{
+	struct client *client = worker->stopping ? NULL : slab_acquire(&worker->clients);
+	if (client == NULL) {
+		sys_close(fd);
+		return;
+	}
+	client->worker = worker;
+	client->is_unix = is_unix;
+	client->connect_us = client->request_us = worker->loop.now_us;
+	if (!conn_accept(&client->conn, &worker->loop, fd, RING_GROUP_CLIENT, &client_events)) {
+		slab_release(&worker->clients, client);
+		sys_close(fd);
+		return;
+	}
+	client->id = atomic_fetch_add(&worker->process->next_id, 1) + 1;
+	client_count(client, 1);
+	client_address(client);
+	list_append(&worker->logins, &client->link);
+	if (!login_begin(client))
+		client_close(client, "out of memory");
+}
+
+void client_hold(struct client *client, const uint8_t *bytes, uint32_t size)
+{
+	struct worker *worker = client->worker;
+	if (size == 0)
+		return;
+	struct held *last = client->held_last;
+	if (last != NULL && last->buf->capacity - last->to >= size) {
+		memcpy(last->buf->data + last->to, bytes, size);
+		last->to += size;
+		last->buf->used = last->to;
+		return;
+	}
+	struct held *held = slab_acquire(&worker->helds);
+	struct buf *buf = held != NULL ? buf_block(&worker->loop.bufs, size) : NULL;
+	if (buf == NULL) {
+		if (held != NULL)
+			slab_release(&worker->helds, held);
+		client_fail(client, "53200", "out of memory");
+		return;
+	}
+	memcpy(buf->data, bytes, size);
+	buf->used = size;
+	*held = (struct held){.buf = buf, .to = size};
+	if (last != NULL)
+		last->next = held;
+	else
+		client->held_first = held;
+	client->held_last = held;
+}
+
+void client_drop_held(struct client *client)
+{
+	struct worker *worker = client->worker;
+	while (client->held_first != NULL) {
+		struct held *held = client->held_first;
+		client->held_first = held->next;
+		buf_drop(&worker->loop.bufs, held->buf);
+		slab_release(&worker->helds, held);
+	}
+	client->held_last = NULL;
+}
+
+/* What becomes of the server of a client that leaves (pgbouncer.md 5.4). */
+static void client_let_server_go(struct client *client)
+{
+	struct server *server = client->server;
+	if (server == NULL)
+		return;
+	bool whole = client_is_between(client);
+	relay_detach(server);
+	if (server->setting_vars || track_owes(&server->track))
+		server_close(server, "client disconnected with query in progress");
+	else if (!whole || !track_is_free(&server->track))
+		server_close(server, "client disconnect while server was not ready");
+	else
+		server_release(server);
+}
+
+static void client_uncount(struct client *client)
+{
+	if (client->counted_database)
+		atomic_fetch_sub(&client->database->clients, 1);
+	if (client->counted_user)
+		atomic_fetch_sub(&client->user->clients, 1);
+	client->counted_database = client->counted_user = false;
+}
+
+static void client_say(struct client *client, const char *sqlstate, const char *text)
+{
+	uint8_t packet[ERROR_PACKET_MAX];
+	char cut[REASON_MAX + 1];
+	snprintf(cut, sizeof cut, "%s", text);
+	struct writer out = writer_over(packet, sizeof packet);
+	write_error(&out, "FATAL", sqlstate, cut);
+	conn_send_copy(&client->conn, packet, out.size);
+}
+
+/* `text` NULL: without a word. */
+static void client_end(struct client *client, const char *sqlstate, const char *text,
+                       const char *reason)
+{
+	if (client->state == CLIENT_CLOSING)
+		return;
+	struct worker *worker = client->worker;
+	const struct settings *settings = &worker->config->settings;
+	/* in the middle of a server's message a word of ours would be part of it */
+	bool may_speak = text != NULL && client->state != CLIENT_CANCEL &&
+	                 (client->server == NULL || server_is_between(client->server));
+	if (settings->log_disconnections && reason != NULL)
+		client_log(client, LOG_LOG_, "closing because: %s (age=%llus)", reason,
+		           (unsigned long long)((worker->loop.now_us - client->connect_us) /
+		                                1000000));
+	if (text != NULL && settings->log_pooler_errors)
+		client_log(client, LOG_WARNING_, "pooler error: %s", text);
+	if (client->in_cancel_table)
+		cancel_table_remove(worker->process->cancels,
+		                    span_of(client->key.bytes, client->key.size));
+	client->in_cancel_table = false;
+	struct pool *pool = client->pool;
+	bool was_queued = client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME;
+	client_move(client, CLIENT_CLOSING);
+	if (was_queued)
+		pool_unqueue(pool, client);
+	client_let_server_go(client);
+	client_drop_held(client);
+	client_uncount(client);
+	if (may_speak)
+		client_say(client, sqlstate != NULL ? sqlstate : SQLSTATE_PROTOCOL_VIOLATION, text);
+	if (conn_is_flushed(&client->conn) || client->conn.state != CONN_OPEN)
+		conn_close(&client->conn);
+	else
+		conn_finish(&client->conn);
+}
+
+void client_fail(struct client *client, const char *sqlstate, const char *text)
+{
+	client_end(client, sqlstate, text, text);
+}
+
+void client_close(struct client *client, const char *reason)
+{
+	client_end(client, NULL, NULL, reason);
+}
+
+void client_server_gone(struct client *client, const char *reason)
+{
+	client_end(client, SQLSTATE_PROTOCOL_VIOLATION, reason, reason);
+}
+
+bool client_key_is(const struct client *client, struct span key)
+{
+	return client->in_cancel_table && cancel_key_equal(&client->key, key);
+}
+
+static void welcome_vars(struct client *client, const struct welcome *welcome)
+{
+	for (uint32_t i = 0; i < vars_count(); i++)
+		if (client->vars.values[i] == NULL && welcome->tracked_at[i] != 0)
+			vars_set(&client->worker->words, &client->vars, i,
+			         welcome->text + welcome->tracked_at[i]);
+}
+
+/* The key goes into the table before the client can know it. */
+static bool client_key(struct client *client)
+{
+	struct worker *worker = client->worker;
+	struct cancel_place place = {
+		.worker = (uint16_t)worker->index,
+		.slot = client->conn.owner.slot,
+		.generation = client->conn.owner.generation,
+	};
+	for (int tries = 0; tries < 16; tries++) {
+		uint8_t random[sizeof client->key.bytes];
+		sys_random(random, sizeof random);
+		cancel_key_make(&client->key, random, client->protocol_long,
+		                (uint16_t)worker->config->settings.peer_id);
+		if (cancel_table_insert(worker->process->cancels,
+		                        span_of(client->key.bytes, client->key.size), place))
+			return client->in_cancel_table = true;
+	}
+	return false;
+}
+
+void client_welcome(struct client *client)
+{
+	struct pool *pool = client->pool;
+	const struct welcome *welcome = atomic_load_explicit(&pool->record->welcome,
+	                                                     memory_order_acquire);
+	CHECK(welcome != NULL);
+	struct buf *buf = buf_block(&client->worker->loop.bufs, 16000);
+	if (buf == NULL || !client_key(client)) {
+		if (buf != NULL)
+			buf_drop(&client->worker->loop.bufs, buf);
+		client_fail(client, NULL, "failed to prepare welcome message");
+		return;
+	}
+	welcome_vars(client, welcome);
+	struct writer out = writer_over(buf->data, buf->capacity);
+	write_authentication(&out, 0, span_of(NULL, 0));
+	const char *at = welcome->text + 1;
+	for (uint32_t i = 0; i < welcome->untracked_count; i++) {
+		const char *value = at + strlen(at) + 1;
+		write_parameter_status(&out, at, value);
+		at = value + strlen(value) + 1;
+	}
+	for (uint32_t i = 0; i < vars_count(); i++)
+		if (client->vars.values[i] != NULL)
+			write_parameter_status(&out, vars_name(i), client->vars.values[i]->text);
+	write_backend_key(&out, span_of(client->key.bytes, client->key.size));
+	const char *notice = client->worker->config->settings.login_notify_message;
+	if (notice != NULL && *notice != '\0')
+		write_notice(&out, notice, NULL);
+	write_ready(&out, 'I');
+	login_free(client);
+	client_move(client, CLIENT_READY);
+	client->wait_us = client->query_us = client->xact_us = 0;
+	client->scan = (struct scan){0};
+	if (out.failed) {
+		client_fail(client, NULL, "failed to prepare welcome message");
+	} else {
+		buf->used = out.size;
+		conn_send(&client->conn, buf, 0, out.size);
+		conn_resume(&client->conn);
+	}
+	buf_drop(&client->worker->loop.bufs, buf);
+}
+
+void client_janitor(struct worker *worker)
+{
+	uint64_t limit = worker->config->settings.client_login_timeout;
+	if (limit == 0)
+		return;
+	list_each_safe (struct client, client, link, &worker->logins)
+		if (worker->loop.now_us - client->connect_us > limit)
+			client_fail(client, NULL, "client_login_timeout");
+}
+
+static struct client *client_of(struct conn *conn)
+{
+	return CONTAINER(struct client, conn, conn);
+}
+
+static void on_bytes(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
+{
+	struct client *client = client_of(conn);
+	client->request_us = client->worker->loop.now_us;
+	switch ((enum client_state)client->state) {
+	case CLIENT_STARTUP:
+	case CLIENT_AUTH:
+	case CLIENT_WELCOME: login_bytes(client, buf->data + from, to - from); break;
+	case CLIENT_READY:
+	case CLIENT_WAITING: relay_up(client, buf, from, to); break;
+	case CLIENT_CONSOLE: console_bytes(client, buf->data + from, to - from); break;
+	case CLIENT_CANCEL:
+	case CLIENT_CLOSING:
+	case CLIENT_STATE_COUNT: break;
+	}
+}
+
+static void on_eof(struct conn *conn)
+{
+	struct client *client = client_of(conn);
+	if (client->state == CLIENT_READY)
+		relay_client_eof(client);
+	else if (client->state == CLIENT_STARTUP && login_is_silent(client))
+		client_close(client, NULL);
+	else if (client->state != CLIENT_CANCEL)
+		client_close(client, "client unexpected eof");
+}
+
+static void on_room(struct conn *conn)
+{
+	relay_client_room(client_of(conn));
+}
+
+/* While it is queued nothing is read: a client that has gone is not served. */
+static void on_hangup(struct conn *conn)
+{
+	struct client *client = client_of(conn);
+	if (client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME)
+		client_close(client, "client unexpected eof");
+}
+
+static void on_closed(struct conn *conn, int error)
+{
+	struct client *client = client_of(conn);
+	struct worker *worker = client->worker;
+	(void)error;
+	client_close(client, "client unexpected eof");
+	login_free(client);
+	console_free(client);
+	vars_clear(&worker->words, &client->vars);
+	client_count(client, -1);
+	list_remove(&worker->closing, &client->link);
+	slab_release(&worker->clients, client);
+}
+
+const struct conn_events client_events = {
+	.on_bytes = on_bytes,
+	.on_eof = on_eof,
+	.on_room = on_room,
+	.on_hangup = on_hangup,
+	.on_closed = on_closed,
+};

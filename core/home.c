@@ -1,0 +1,393 @@
+/*
+ * home.c - see home.h.
+ *
+ * The picture a home has of the workers is made of their last mails and may be
+ * a little old: a worker that waits repeats its demand every 20 ms, so that no
+ * mistake lasts longer.  What must be exact, the limits, is in the ledger.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "core/home.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/check.h"
+#include "core/client.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "core/pool.h"
+#include "core/post.h"
+#include "core/process.h"
+#include "core/worker.h"
+
+enum { EVICT_AGAIN_US = 2000 };
+
+static struct pool *local(const struct home *home, uint32_t worker)
+{
+	return atomic_load_explicit(&home->pool->record->locals[worker].pool, memory_order_acquire);
+}
+
+static uint32_t connected(const struct home *home)
+{
+	uint32_t sum = 0;
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		const struct pool *pool = local(home, i);
+		if (pool != NULL)
+			sum += atomic_load_explicit(&pool->connected_count, memory_order_relaxed);
+	}
+	return sum;
+}
+
+static uint64_t now_of(const struct home *home)
+{
+	return home->pool->worker->loop.now_us;
+}
+
+static void retry_at(struct home *home, uint64_t at_us)
+{
+	struct wheel *wheel = &home->pool->worker->loop.wheel;
+	if (!timer_is_armed(&home->retry) || home->retry.at_ms > at_us / 1000 + 1)
+		wheel_arm(wheel, &home->retry, at_us);
+}
+
+/* To every worker that has a part of the pool. */
+static void broadcast(struct home *home, enum post_kind kind, const struct post *like)
+{
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		if (local(home, i) == NULL)
+			continue;
+		struct post *post = post_new(kind, home->pool->worker->index);
+		post->pool = home->pool->record;
+		if (like != NULL)
+			post->failed = like->failed;
+		post_send(home->pool->worker->process, i, post);
+	}
+}
+
+static bool is_unserved(const struct home_demand *demand)
+{
+	return demand->ticket != 0 && demand->waiting > demand->granted;
+}
+
+/* Who waits longest for something that is not on its way; but for `except`. */
+static uint32_t oldest_demand(const struct home *home, uint32_t except)
+{
+	uint32_t best = UINT32_MAX;
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		const struct home_demand *demand = &home->demands[i];
+		if (i == except || !is_unserved(demand))
+			continue;
+		if (best == UINT32_MAX || demand->ticket < home->demands[best].ticket)
+			best = i;
+	}
+	return best;
+}
+
+static void demand_served(struct home *home, uint32_t worker)
+{
+	struct home_demand *demand = &home->demands[worker];
+	if (demand->granted > 0)
+		demand->granted--;
+	if (demand->waiting > 0)
+		demand->waiting--;
+	if (demand->waiting == 0)
+		demand->ticket = 0;
+}
+
+/* 1. An idle server of another worker. */
+static bool give_idle(struct home *home, uint32_t to)
+{
+	if (home->demands[to].login &&
+	    atomic_load_explicit(&home->pool->record->welcome, memory_order_relaxed) == NULL)
+		return false; /* no server that is there could help it */
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		const struct pool *pool = i != to ? local(home, i) : NULL;
+		if (pool == NULL || atomic_load_explicit(&pool->idle_count, memory_order_relaxed) <=
+		                            home->demands[i].giving)
+			continue;
+		struct post *post = post_new(POST_GIVE, home->pool->worker->index);
+		post->pool = home->pool->record;
+		post->give.to = to;
+		home->demands[i].giving++;
+		home->demands[to].granted++;
+		post_send(home->pool->worker->process, i, post);
+		return true;
+	}
+	return false;
+}
+
+/* 3. The idle server of a sibling pool that has been unused longest. */
+static void evict(struct home *home, bool same_user)
+{
+	struct worker *worker = home->pool->worker;
+	struct pool_record *own = home->pool->record;
+	uint32_t count;
+	struct pool_record **pools = registry_pools(&worker->process->registry, &count);
+	struct pool_record *best = NULL;
+	uint32_t best_worker = 0;
+	uint64_t best_since = UINT64_MAX;
+	for (uint32_t p = 0; p < count; p++) {
+		struct pool_record *record = pools[p];
+		bool sibling = same_user ? record->user == own->user
+		                         : record->database == own->database;
+		for (uint32_t i = 0; sibling && record != own && i < home->worker_count; i++) {
+			struct pool *pool = atomic_load_explicit(&record->locals[i].pool,
+			                                         memory_order_acquire);
+			uint64_t since = pool == NULL ? 0
+			                              : atomic_load_explicit(&pool->idle_since_us,
+			                                                     memory_order_relaxed);
+			if (since == 0 || since >= best_since)
+				continue;
+			best = record;
+			best_worker = i;
+			best_since = since;
+		}
+	}
+	free((void *)pools);
+	retry_at(home, now_of(home) + EVICT_AGAIN_US);
+	if (best == NULL)
+		return;
+	struct post *post = post_new(POST_EVICT, worker->index);
+	post->pool = best;
+	post_send(worker->process, best_worker, post);
+}
+
+static uint32_t reserve_allowed(struct home *home, uint32_t worker)
+{
+	const struct pool_limits *limits = &home->pool->limits;
+	uint64_t ticket = home->demands[worker].ticket;
+	if (limits->reserve_size == 0 || limits->reserve_timeout == 0 || ticket == 0)
+		return 0;
+	if (now_of(home) < ticket + limits->reserve_timeout) {
+		retry_at(home, ticket + limits->reserve_timeout);
+		return 0;
+	}
+	return limits->reserve_size;
+}
+
+static bool may_login(struct home *home)
+{
+	const struct settings *settings = &home->pool->worker->config->settings;
+	uint64_t again = home->failed_us + settings->server_login_retry;
+	uint32_t most = home->worked ? (uint32_t)MAX(settings->pool_parallel_logins, 1) : 1;
+	if (home->logins >= most)
+		return false;
+	if (home->failed && now_of(home) < again) {
+		retry_at(home, again);
+		return false;
+	}
+	return true;
+}
+
+static void open_at(struct home *home, uint32_t worker)
+{
+	struct post *post = post_new(POST_OPEN, home->pool->worker->index);
+	post->pool = home->pool->record;
+	post->open.host_turn = home->host_turn;
+	if (home->pool->host_balance)
+		home->host_turn++;
+	home->logins++;
+	home->demands[worker].granted++;
+	post_send(home->pool->worker->process, worker, post);
+}
+
+/* 2. A new connection, if the ledger has credits for it. */
+static bool open_new(struct home *home, uint32_t worker)
+{
+	struct pool_record *record = home->pool->record;
+	if (!may_login(home))
+		return false;
+	uint32_t extra = reserve_allowed(home, worker);
+	bool was_full = account_limit(&record->account) != 0 &&
+	                account_used(&record->account) >= account_limit(&record->account);
+	switch (ledger_take(&record->user->account, &record->database->account, &record->account,
+	                    extra)) {
+	case LEDGER_TAKEN: break;
+	case LEDGER_USER_FULL: evict(home, true); return false;
+	case LEDGER_DATABASE_FULL: evict(home, false); return false;
+	case LEDGER_POOL_FULL: return false;
+	}
+	if (was_full)
+		log_warning("%s/%s: taking connection from reserve_pool", record->database->name,
+		            record->user->name);
+	open_at(home, worker);
+	return true;
+}
+
+/* 4. Each worker is told of the oldest demand that is not its own. */
+static void mark_holders(struct home *home)
+{
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		if (local(home, i) == NULL)
+			continue;
+		struct home_demand *told = &home->demands[i];
+		uint32_t worker = oldest_demand(home, i);
+		const struct home_demand *demand = worker != UINT32_MAX ? &home->demands[worker]
+		                                                        : NULL;
+		uint64_t ticket = demand != NULL ? demand->ticket : 0;
+		if (ticket == told->marked_ticket && (ticket == 0 || worker == told->marked_worker))
+			continue;
+		told->marked_ticket = ticket;
+		told->marked_worker = worker;
+		struct post *post = post_new(POST_REMOTE, home->pool->worker->index);
+		post->pool = home->pool->record;
+		post->demand.ticket = ticket;
+		post->demand.worker = demand != NULL ? worker : 0;
+		post->demand.waiting = demand != NULL ? demand->waiting - demand->granted : 0;
+		post_send(home->pool->worker->process, i, post);
+	}
+}
+
+static void home_serve(struct home *home)
+{
+	if (pool_is_paused(home->pool))
+		return;
+	for (;;) {
+		uint32_t worker = oldest_demand(home, UINT32_MAX);
+		if (worker == UINT32_MAX)
+			break;
+		if (!give_idle(home, worker) && !open_new(home, worker))
+			break;
+	}
+	if (home->worker_count > 1)
+		mark_holders(home);
+}
+
+static void retry_fire(struct timer *timer)
+{
+	home_serve(CONTAINER(struct home, retry, timer));
+}
+
+struct home *home_new(struct pool *pool)
+{
+	uint32_t count = pool->worker->process->worker_count;
+	struct home *home = calloc(1, sizeof *home + count * sizeof home->demands[0]);
+	if (home == NULL)
+		return NULL;
+	home->pool = pool;
+	home->worker_count = count;
+	home->retry.fire = retry_fire;
+	return home;
+}
+
+void home_free(struct home *home)
+{
+	wheel_disarm(&home->pool->worker->loop.wheel, &home->retry);
+	free(home);
+}
+
+static void login_ended(struct home *home, uint32_t worker)
+{
+	struct home_demand *demand = &home->demands[worker];
+	if (home->logins > 0)
+		home->logins--;
+	if (demand->granted > 0)
+		demand->granted--;
+}
+
+static void on_opened(struct home *home, const struct post *post)
+{
+	bool any_login = home->failed || !home->worked;
+	login_ended(home, post->from);
+	home->failed = false;
+	home->worked = true;
+	struct home_demand *demand = &home->demands[post->from];
+	if (demand->waiting > 0 && --demand->waiting == 0)
+		demand->ticket = 0;
+	for (uint32_t i = 0; i < home->worker_count; i++)
+		any_login = any_login || home->demands[i].login;
+	if (any_login)
+		broadcast(home, POST_POOL_WORKS, NULL);
+}
+
+static void on_failed(struct home *home, const struct post *post)
+{
+	login_ended(home, post->from);
+	if (post->failed.text[0] == '\0')
+		return; /* closed by ourselves: says nothing about the server */
+	home->worked = false;
+	home->failed = true;
+	home->host_turn += !home->pool->host_balance; /* on to the next host */
+	home->failed_us = post->failed.began_us;
+	snprintf(home->failure, sizeof home->failure, "%s", post->failed.text);
+	if (connected(home) == 0)
+		broadcast(home, POST_POOL_FAILED, post);
+}
+
+static void on_demand(struct home *home, const struct post *post)
+{
+	struct home_demand *demand = &home->demands[post->from];
+	demand->ticket = post->demand.ticket;
+	demand->waiting = post->demand.waiting;
+	demand->login = post->demand.login;
+}
+
+static void on_gave(struct home *home, const struct post *post)
+{
+	struct home_demand *giver = &home->demands[post->from];
+	if (post->give.asked && giver->giving > 0)
+		giver->giving--;
+	if (post->give.done)
+		demand_served(home, post->give.to);
+	else if (home->demands[post->give.to].granted > 0)
+		home->demands[post->give.to].granted--;
+}
+
+void home_post(struct pool *pool, const struct post *post)
+{
+	struct home *home = pool->home;
+	CHECK(home != NULL && post->from < home->worker_count);
+	switch ((int)post->kind) {
+	case POST_DEMAND: on_demand(home, post); break;
+	case POST_OPENED: on_opened(home, post); break;
+	case POST_FAILED: on_failed(home, post); break;
+	case POST_GAVE: on_gave(home, post); break;
+	case POST_CREDIT: break;
+	default: CHECK(false);
+	}
+	home_serve(home);
+}
+
+/* Fills up to min_pool_size, one connection at a time, evicting nobody. */
+void home_janitor(struct home *home)
+{
+	struct pool *pool = home->pool;
+	struct pool_record *record = pool->record;
+	uint32_t clients = 0;
+	if (pool->limits.min_size == 0 || pool_is_paused(pool) || home->logins > 0 ||
+	    atomic_load(&pool->worker->process->shutdown) != SHUTDOWN_NONE)
+		return;
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		const struct pool *part = local(home, i);
+		if (part != NULL)
+			clients += atomic_load_explicit(&part->client_count, memory_order_relaxed);
+	}
+	if ((clients == 0 && !pool->is_forced) || connected(home) >= pool->limits.min_size ||
+	    !may_login(home))
+		return;
+	if (ledger_take(&record->user->account, &record->database->account, &record->account, 0) !=
+	    LEDGER_TAKEN)
+		return;
+	open_at(home, pool->worker->index);
+}
+
+void home_demand(struct pool *pool)
+{
+	struct worker *worker = pool->worker;
+	const struct client *first = LIST_FIRST(struct client, link, &pool->waiting);
+	struct post *post = post_new(POST_DEMAND, worker->index);
+	post->pool = pool->record;
+	post->demand.ticket = first != NULL ? MAX(first->wait_us, 1) : 0;
+	post->demand.waiting = pool->waiting.count;
+	post->demand.login = pool->welcome_waiting > 0;
+	pool->demanding = first != NULL;
+	post_send(worker->process, pool->record->home, post);
+}
+
+void home_tell(struct pool *pool, int kind)
+{
+	struct post *post = post_new((enum post_kind)kind, pool->worker->index);
+	post->pool = pool->record;
+	post_send(pool->worker->process, pool->record->home, post);
+}

@@ -1,0 +1,145 @@
+/*
+ * lend.c - see lend.h.
+ *
+ * Whoever asked is told that the server is on its way when it leaves the idle
+ * list; should it turn out to be broken before its last operation has come
+ * back, the next demand (20 ms) puts that right.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "core/lend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/check.h"
+#include "core/home.h"
+#include "core/pool.h"
+#include "core/post.h"
+#include "core/process.h"
+#include "core/server.h"
+#include "core/worker.h"
+#include "net/sys.h"
+
+struct lent_server {
+	int fd;
+	uint32_t epoch;
+	uint64_t id, connect_us, request_us;
+	struct addr address;
+	struct addr_short local;
+	uint8_t key[CANCEL_KEY_SHORT];
+	bool forced;
+	char *values[VARS_MAX];
+};
+
+void lend_server(struct server *server, uint32_t to)
+{
+	struct pool *pool = server->pool;
+	CHECK(server->state == SERVER_IDLE && to != pool->worker->index);
+	server_move(server, SERVER_LENDING);
+	server->lent_to = to;
+	conn_detach(&server->conn);
+}
+
+void lend_detached(struct server *server)
+{
+	struct worker *worker = server->worker;
+	if (server->state != SERVER_LENDING) {
+		conn_reattach(&server->conn);
+		return;
+	}
+	struct lent_server *lent = calloc(1, sizeof *lent);
+	CHECK(lent != NULL);
+	if (server->close_needed || !server_is_fit(server)) {
+		free(lent);
+		conn_reattach(&server->conn);
+		server_close(server, "idle server got dirty");
+		return;
+	}
+	*lent = (struct lent_server){
+		.epoch = server->epoch,
+		.id = server->id,
+		.connect_us = server->connect_us,
+		.request_us = server->request_us,
+		.address = server->address,
+		.local = server->local,
+		.forced = server->forced,
+	};
+	memcpy(lent->key, server->key, sizeof lent->key);
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		if (server->vars.values[i] != NULL)
+			lent->values[i] = strdup(server->vars.values[i]->text);
+	lent->fd = conn_release(&server->conn);
+	worker->lent++;
+	struct post *post = post_new(POST_LEND, worker->index);
+	post->pool = server->pool->record;
+	post->lend.server = lent;
+	post->lend.sender = server;
+	post_send(worker->process, server->lent_to, post);
+}
+
+static struct server *lent_revive(struct worker *worker, struct pool *pool,
+                                  struct lent_server *lent)
+{
+	struct server *server = server_new(pool);
+	if (server == NULL)
+		return NULL;
+	server->id = lent->id;
+	server->connect_us = lent->connect_us;
+	server->request_us = lent->request_us;
+	server->epoch = lent->epoch;
+	server->address = lent->address;
+	server->local = lent->local;
+	server->forced = lent->forced;
+	memcpy(server->key, lent->key, sizeof server->key);
+	server->logged_in = server->login_told = true;
+	CHECK(track_reply(&server->track, 'Z', 'I') == VERDICT_FORWARD);
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		if (lent->values[i] != NULL) {
+			vars_set(&worker->words, &server->vars, i, lent->values[i]);
+			if (server->vars.values[i] != NULL)
+				server->vars.values[i]->proven = true;
+		}
+	if (!conn_accept(&server->conn, &worker->loop, lent->fd, RING_GROUP_SERVER,
+	                 &server_events)) {
+		server->closed = true;
+		server_close(server, "out of memory");
+		return NULL;
+	}
+	server->has_credit = true;
+	return server;
+}
+
+void lend_receive(struct worker *worker, struct post *post)
+{
+	struct pool_record *record = post->pool;
+	struct lent_server *lent = post->lend.server;
+	struct pool *pool = pool_get(worker, record);
+	struct server *server = pool != NULL ? lent_revive(worker, pool, lent) : NULL;
+	struct post *done = post_new(POST_LEND_DONE, worker->index);
+	done->lend.sender = post->lend.sender;
+	post_send(worker->process, post->from, done);
+	if (server == NULL) {
+		sys_close(lent->fd);
+		ledger_give(&record->user->account, &record->database->account, &record->account);
+	}
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		free(lent->values[i]);
+	free(lent);
+	if (server == NULL)
+		return;
+	worker->borrowed++;
+	if (worker->stopping)
+		server_close(server, "shutdown");
+	else
+		pool_offer(pool, server);
+}
+
+void lend_acknowledged(struct worker *worker, struct post *post)
+{
+	struct server *server = post->lend.sender;
+	CHECK(server->worker == worker && server->state == SERVER_LENDING);
+	server->has_credit = false; /* it went along */
+	server->closed = true;
+	server_move(server, SERVER_CLOSING);
+	server_ended(server);
+}

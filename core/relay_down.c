@@ -1,0 +1,230 @@
+/*
+ * relay_down.c - from servers to clients.
+ *
+ * Rows and everything else that may be large pass in pieces, as ranges of the
+ * buffer they came in.  ReadyForQuery and ParameterStatus are looked at whole:
+ * they nearly always are whole where they lie, else they are put together
+ * first.  Replies to queries of our own are dropped, in their place.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "core/base/check.h"
+#include "core/client.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "core/pool.h"
+#include "core/relay.h"
+#include "core/relay_parts.h"
+#include "core/server.h"
+#include "core/worker.h"
+#include "net/buf.h"
+#include "proto/message.h"
+#include "proto/read.h"
+
+static void down_flush(struct server *server, struct run *run)
+{
+	struct client *client = server->client;
+	uint32_t size = run->to - run->from;
+	if (size > 0) {
+		CHECK(client != NULL);
+		server->pool->counters.server_bytes += size;
+		conn_send(&client->conn, run->buf, run->from, run->to);
+		if (conn_is_full(&client->conn))
+			conn_pause(&server->conn);
+	}
+	run->from = run->to;
+}
+
+static void down_copy(struct server *server, struct run *run, struct span bytes)
+{
+	down_flush(server, run);
+	server->pool->counters.server_bytes += bytes.size;
+	conn_send_copy(&server->client->conn, bytes.data, bytes.size);
+	if (conn_is_full(&server->client->conn))
+		conn_pause(&server->conn);
+}
+
+static void down_forward(struct server *server, struct run *run, const struct piece *piece,
+                         uint32_t from, uint32_t to)
+{
+	if (piece->held) {
+		down_copy(server, run, piece->bytes);
+		run->from = run->to = to;
+		return;
+	}
+	if (run->to != from) {
+		down_flush(server, run);
+		run->from = from;
+	}
+	run->to = to;
+}
+
+/* A message that passes in pieces. */
+static enum verdict down_verdict(struct server *server, uint8_t type)
+{
+	bool own = track_is_skipping_own(&server->track);
+	if (own && type == 'E')
+		server->own_failed = true;
+	enum verdict verdict = track_reply(&server->track, type, 0);
+	if (verdict == VERDICT_BAD) {
+		server_close(server, "unknown pkt");
+		return VERDICT_DROP;
+	}
+	if (verdict == VERDICT_FORWARD && server->client == NULL) {
+		if (message_use(SIDE_SERVER, type) == USE_REPLY && type != 'E')
+			server_log(server, LOG_WARNING_,
+			           "got packet '%c' from server when not linked", type);
+		return VERDICT_DROP;
+	}
+	return verdict;
+}
+
+static void down_parameter(struct server *server, struct span body)
+{
+	struct reader in = reader_of(body);
+	const char *name = reader_text(&in);
+	const char *value = reader_text(&in);
+	if (reader_done(&in))
+		server_parameter(server, name, value);
+}
+
+/* What ReadyForQuery ends, for the statistics and the timeouts. */
+static void down_count(struct server *server, char status)
+{
+	struct client *client = server->client;
+	struct worker *worker = server->worker;
+	uint64_t now = worker->loop.now_us;
+	struct counters *counters = &server->pool->counters;
+	if (track_owes(&server->track))
+		return;
+	server->query_us = 0;
+	if (status == 'I')
+		server->xact_us = 0;
+	if (client == NULL)
+		return;
+	if (client->query_us != 0)
+		counters->query_time += now - client->query_us;
+	client->query_us = 0;
+	if (status != 'I')
+		return;
+	if (client->xact_us != 0) {
+		counters->xact_time += now - client->xact_us;
+		worker->transactions++;
+	}
+	client->xact_us = 0;
+}
+
+static enum verdict down_ready(struct server *server, struct run *run, char status)
+{
+	bool is_statement = server->pool->limits.mode == POOL_STATEMENT;
+	enum verdict verdict = track_reply(&server->track, 'Z', status);
+	if (verdict == VERDICT_BAD) {
+		server_close(server, "unknown pkt");
+		return VERDICT_DROP;
+	}
+	down_count(server, status);
+	if (verdict == VERDICT_FORWARD && is_statement && status != 'I' && server->client) {
+		down_flush(server, run);
+		server_close(server, "transaction blocks not allowed in statement pooling mode");
+		return VERDICT_DROP;
+	}
+	return verdict;
+}
+
+/* A message that is looked at whole: ReadyForQuery, ParameterStatus. */
+static enum verdict down_whole(struct server *server, struct run *run, struct span message)
+{
+	struct span body = span_of(message.data + SCAN_HEADER_SIZE,
+	                           message.size - SCAN_HEADER_SIZE);
+	if (message.data[0] == 'Z')
+		return down_ready(server, run, body.size == 1 ? (char)body.data[0] : 0);
+	enum verdict verdict = track_reply(&server->track, 'S', 0);
+	down_parameter(server, body);
+	return verdict;
+}
+
+/* After the whole message was seen, and sent if it is the client's. */
+static void down_after(struct server *server, struct run *run, uint8_t type, bool own)
+{
+	if (type != 'Z' || server->state == SERVER_CLOSING)
+		return;
+	if (server->client != NULL)
+		down_flush(server, run);
+	if (own)
+		server_own_done(server);
+	else
+		relay_settle(server);
+}
+
+static void down_message(struct server *server, struct run *run, const struct piece *piece,
+                         uint32_t from, uint32_t to)
+{
+	struct span message = piece->bytes;
+	bool own = track_is_skipping_own(&server->track);
+	bool in_place = piece->first && piece->last && !piece->held;
+	if (!in_place) {
+		if (!part_append(&server->part, piece->bytes)) {
+			down_flush(server, run);
+			server_close(server, "bad pkt header");
+			return;
+		}
+		if (!piece->last)
+			return;
+		message = span_of(server->part.bytes, server->part.size);
+	}
+	enum verdict verdict = down_whole(server, run, message);
+	bool forward = verdict == VERDICT_FORWARD && server->client != NULL &&
+	               server->state != SERVER_CLOSING;
+	if (forward && in_place)
+		down_forward(server, run, piece, from, to);
+	else if (forward)
+		down_copy(server, run, message);
+	part_clear(&server->part);
+	down_after(server, run, piece->type, own);
+}
+
+/* False: the rest is not ours to look at. */
+static bool down_piece(struct server *server, struct run *run, const struct piece *piece,
+                       uint32_t from, uint32_t to)
+{
+	if (message_use(SIDE_SERVER, piece->type) == USE_WHOLE) {
+		server->dropping = false;
+		down_message(server, run, piece, from, to);
+		return server->state != SERVER_CLOSING;
+	}
+	if (piece->first)
+		server->dropping = down_verdict(server, piece->type) != VERDICT_FORWARD;
+	if (server->state == SERVER_CLOSING)
+		return false;
+	if (!server->dropping && server->client != NULL)
+		down_forward(server, run, piece, from, to);
+	return true;
+}
+
+void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t to)
+{
+	uint32_t max = server->worker->config->settings.max_packet_size;
+	struct span in = span_of(buf->data + from, to - from);
+	struct run run = {.buf = buf, .from = from, .to = from};
+	struct piece piece;
+	for (;;) {
+		uint32_t at = to - in.size;
+		enum scan_status status = scan_next(&server->scan, &in, max, &piece);
+		if (status == SCAN_MORE)
+			break;
+		if (status == SCAN_BAD) {
+			if (server->client != NULL)
+				down_flush(server, &run);
+			server_close(server, "bad pkt header");
+			return;
+		}
+		if (!down_piece(server, &run, &piece, at, to - in.size))
+			return;
+	}
+	struct client *client = server->client;
+	if (client == NULL)
+		return;
+	down_flush(server, &run);
+	if (client->held_first != NULL && client->state == CLIENT_READY && !server->vars_unproven &&
+	    !track_full(&server->track))
+		relay_resume(client);
+}

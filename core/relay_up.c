@@ -1,0 +1,272 @@
+/*
+ * relay_up.c - from clients to servers.
+ *
+ * A buffer is cut into pieces of messages; pieces with the verdict FORWARD that
+ * lie together leave as one range of the buffer, without a copy.  The verdict
+ * is made at the first piece of a message.  HOLD means: not now (no server, or
+ * its own SETs may still fail, or it owes too many replies); then the scan goes
+ * back to the start of that message and the rest of the bytes waits, copied out.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/check.h"
+#include "core/client.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "core/pool.h"
+#include "core/relay.h"
+#include "core/relay_parts.h"
+#include "core/server.h"
+#include "core/worker.h"
+#include "net/buf.h"
+#include "proto/message.h"
+#include "proto/sqlstate.h"
+#include "proto/write.h"
+
+static void up_flush(struct client *client, struct run *run)
+{
+	if (run->from < run->to) {
+		CHECK(client->server != NULL);
+		client->pool->counters.client_bytes += run->to - run->from;
+		conn_send(&client->server->conn, run->buf, run->from, run->to);
+	}
+	run->from = run->to;
+}
+
+/* [from, to) of the run's buffer is what the piece has just used up. */
+static void up_forward(struct client *client, struct run *run, const struct piece *piece,
+                       uint32_t from, uint32_t to)
+{
+	if (piece->held) { /* a header that came in two reads: its bytes are the scan's */
+		up_flush(client, run);
+		client->pool->counters.client_bytes += piece->bytes.size;
+		conn_send_copy(&client->server->conn, piece->bytes.data, piece->bytes.size);
+		run->from = run->to = to;
+		return;
+	}
+	if (run->to != from) {
+		up_flush(client, run);
+		run->from = from;
+	}
+	run->to = to;
+}
+
+/* The client will send no more: what it has asked is answered first. */
+static void up_end(struct client *client, const char *reason)
+{
+	struct server *server = client->server;
+	client->ended = true;
+	snprintf(client->reason, sizeof client->reason, "%s", reason);
+	bool will_end = server != NULL && track_will_end(&server->track) &&
+	                client_is_between(client) && client->held_first == NULL;
+	if (!will_end)
+		client_close(client, reason);
+}
+
+static bool up_grow(struct server *server)
+{
+	struct track *track = &server->track;
+	if (track->room >= OWED_MAX)
+		return false;
+	void *memory = malloc(track->room * 2);
+	if (memory == NULL)
+		return false;
+	free(track_grow(track, memory, track->room * 2));
+	return true;
+}
+
+static void up_count(struct client *client)
+{
+	uint64_t now = client->worker->loop.now_us;
+	struct server *server = client->server;
+	struct counters *counters = &client->pool->counters;
+	if (client->query_us == 0) {
+		client->query_us = now;
+		counters->query_count++;
+	}
+	if (client->xact_us == 0) {
+		client->xact_us = now;
+		counters->xact_count++;
+	}
+	if (server->query_us == 0)
+		server->query_us = now;
+	if (server->xact_us == 0)
+		server->xact_us = now;
+}
+
+static void up_answer(struct client *client, bool error, bool ready)
+{
+	uint8_t packet[256];
+	struct writer out = writer_over(packet, sizeof packet);
+	if (error)
+		write_error(&out, "ERROR", SQLSTATE_QUERY_CANCELED,
+		            "canceling statement due to user request");
+	if (ready)
+		write_ready(&out, 'I');
+	conn_send_copy(&client->conn, packet, out.size);
+}
+
+/* Its batch was answered by an error of ours: as a server does, until Sync. */
+static enum verdict up_skipped(struct client *client, uint8_t type)
+{
+	if (type == 'S') {
+		client->skip_to_sync = false;
+		up_answer(client, false, true);
+	}
+	return VERDICT_DROP;
+}
+
+/* A server for what comes; HOLD without one, or before it may be used. */
+static enum verdict up_server(struct client *client)
+{
+	if (client->server == NULL && !pool_attach(client->pool, client))
+		return VERDICT_HOLD;
+	struct server *server = client->server;
+	if (server == NULL || server->vars_unproven)
+		return VERDICT_HOLD;
+	if (track_full(&server->track) && !up_grow(server))
+		return VERDICT_HOLD;
+	return VERDICT_FORWARD;
+}
+
+static enum verdict up_verdict(struct client *client, uint8_t type)
+{
+	enum message_use use = message_use(SIDE_CLIENT, type);
+	if (client->ended)
+		return VERDICT_DROP;
+	if (client->drop_next) {
+		client->drop_next = false;
+		return VERDICT_DROP;
+	}
+	if (use == USE_NONE || use == USE_LOGIN) {
+		client_fail(client, NULL, "unknown pkt");
+		return VERDICT_DROP;
+	}
+	if (use == USE_END) {
+		up_end(client, "client close request");
+		return VERDICT_DROP;
+	}
+	if (client->skip_to_sync)
+		return up_skipped(client, type);
+	if (use == USE_COPY && client->server == NULL)
+		return VERDICT_DROP; /* late data of a COPY that has failed */
+	if (type == 'Q' && client->worker->config->settings.disable_pqexec) {
+		client_log(client, LOG_ERROR_, "client used \"Query\" packet type");
+		client_fail(client, NULL, "PQexec disallowed");
+		return VERDICT_DROP;
+	}
+	enum verdict verdict = up_server(client);
+	if (verdict != VERDICT_FORWARD)
+		return verdict;
+	verdict = track_request(&client->server->track, type);
+	if (verdict == VERDICT_FORWARD && use == USE_REQUEST)
+		up_count(client);
+	return verdict;
+}
+
+static void fail_header(struct client *client, struct span in)
+{
+	char text[64] = "bad packet header: '";
+	size_t at = strlen(text);
+	for (uint32_t i = 0; i < in.size && i < 8; i++, at += 2)
+		snprintf(text + at, sizeof text - at, "%02x", in.data[i]);
+	snprintf(text + at, sizeof text - at, "'");
+	client_fail(client, NULL, text);
+}
+
+/* Returns where it stopped: `to`, or the start of what must wait. */
+static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
+{
+	uint32_t max = client->worker->config->settings.max_packet_size;
+	struct span in = span_of(buf->data + from, to - from);
+	struct run run = {.buf = buf, .from = from, .to = from};
+	while (client->state == CLIENT_READY) {
+		struct scan before = client->scan;
+		struct span rest = in;
+		struct piece piece;
+		enum scan_status status = scan_next(&client->scan, &in, max, &piece);
+		if (status == SCAN_MORE)
+			break;
+		if (status == SCAN_BAD) {
+			up_flush(client, &run);
+			fail_header(client, rest);
+			return to;
+		}
+		if (piece.first) {
+			enum verdict verdict = up_verdict(client, piece.type);
+			if (client->state == CLIENT_CLOSING)
+				return to;
+			if (verdict == VERDICT_HOLD) {
+				up_flush(client, &run);
+				client->scan = before;
+				return to - rest.size;
+			}
+			client->dropping = verdict != VERDICT_FORWARD;
+		}
+		if (!client->dropping)
+			up_forward(client, &run, &piece, to - rest.size, to - in.size);
+	}
+	up_flush(client, &run);
+	return to - in.size;
+}
+
+void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
+{
+	uint32_t used = from;
+	if (client->state == CLIENT_READY && client->held_first == NULL)
+		used = up_pieces(client, buf, from, to);
+	if (client->state == CLIENT_CLOSING)
+		return;
+	client_hold(client, buf->data + used, to - used);
+	if (client->state != CLIENT_CLOSING)
+		relay_flow(client);
+}
+
+void relay_resume(struct client *client)
+{
+	struct worker *worker = client->worker;
+	while (client->held_first != NULL && client->state == CLIENT_READY) {
+		struct held *held = client->held_first;
+		uint32_t end = held->to;
+		uint32_t used = up_pieces(client, held->buf, held->from, end);
+		if (client->state == CLIENT_CLOSING)
+			return; /* and what it held is gone */
+		held->from = used;
+		if (used < end)
+			break;
+		client->held_first = held->next;
+		if (client->held_first == NULL)
+			client->held_last = NULL;
+		buf_drop(&worker->loop.bufs, held->buf);
+		slab_release(&worker->helds, held);
+	}
+	relay_flow(client);
+}
+
+/* What it asked first is answered as PostgreSQL answers a cancel: a Query by an
+ * error and ReadyForQuery, an extended batch by an error and silence to Sync. */
+void relay_cancel_waiting(struct client *client)
+{
+	CHECK(client->state == CLIENT_WAITING);
+	const struct held *first = client->held_first;
+	uint8_t type = client->scan.held > 0 ? client->scan.header[0]
+	               : first != NULL       ? first->buf->data[first->from]
+	                                     : 0;
+	bool is_simple = type == 'Q' || type == 'F';
+	client_move(client, CLIENT_READY);
+	pool_unqueue(client->pool, client);
+	client->query_us = client->xact_us = 0;
+	client->drop_next = is_simple;
+	client->skip_to_sync = !is_simple;
+	up_answer(client, true, is_simple);
+	relay_resume(client);
+}
+
+void relay_client_eof(struct client *client)
+{
+	if (!client->ended)
+		up_end(client, "client unexpected eof");
+}
