@@ -11,6 +11,7 @@
 struct session_account {
 	bool alive, cancel_asked;
 	uint64_t sent, received;
+	struct session_names names;
 };
 
 struct check_counts check_counts;
@@ -43,7 +44,7 @@ void check_close(void)
 	memset(&check, 0, sizeof check);
 }
 
-uint32_t check_session_new(void)
+uint32_t check_session_new(const struct session_names *names)
 {
 	if (check.session_count == check.session_room) {
 		check.session_room *= 2;
@@ -51,7 +52,8 @@ uint32_t check_session_new(void)
 		                         check.session_room * sizeof check.sessions[0]);
 		SIM_CHECK(check.sessions != NULL, "no memory");
 	}
-	check.sessions[check.session_count] = (struct session_account){.alive = true};
+	check.sessions[check.session_count] = (struct session_account){.alive = true,
+	                                                               .names = *names};
 	check_counts.sessions++;
 	return check.session_count++;
 }
@@ -61,6 +63,11 @@ static struct session_account *session_get(uint32_t session)
 	SIM_CHECK(session > 0 && session < check.session_count, "session %u does not exist",
 	          session);
 	return &check.sessions[session];
+}
+
+const struct session_names *check_session_names(uint32_t session)
+{
+	return &session_get(session)->names;
 }
 
 void check_session_end(uint32_t session)

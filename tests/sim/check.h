@@ -18,7 +18,7 @@
 
 struct check_counts {
 	uint64_t sessions, batches, statements, answered, failed, canceled;
-	uint64_t cancels, vanished, killed, server_logins, died, copies;
+	uint64_t cancels, vanished, killed, server_logins, died, copies, own_queries;
 };
 
 extern struct check_counts check_counts;
@@ -26,7 +26,13 @@ extern struct check_counts check_counts;
 void check_open(uint32_t under_way_max);
 void check_close(void);
 
-uint32_t check_session_new(void);
+/* What a session logs in as; its server must be of the same kind and name. */
+struct session_names {
+	char user[8], database[8], application_name[8];
+};
+
+uint32_t check_session_new(const struct session_names *names);
+const struct session_names *check_session_names(uint32_t session);
 void check_session_end(uint32_t session);
 
 /* I2. */

@@ -65,8 +65,12 @@ static void startup_send(struct client *client)
 	struct talk *talk = &client->talk;
 	talk_begin(talk, 0);
 	talk_u32(talk, 3 << 16);
-	const char *const words[] = {"user",           client->user,       "database",
-	                             client->database, "application_name", "sim"};
+	const char *const words[] = {"user",
+	                             client->names.user,
+	                             "database",
+	                             client->names.database,
+	                             "application_name",
+	                             client->names.application_name};
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		talk_text(talk, words[i]);
 	talk_u8(talk, 0);
@@ -323,7 +327,7 @@ static void mishaps_plan(struct client *client)
 	if (fault(world.faults.client_vanish))
 		alarm_set(&client->leave, world.now_us + rng_below(&client->rng, 4000),
 		          client_vanish);
-	if (!client->clients->no_cancel && fault(world.faults.client_cancel))
+	if (fault(world.faults.client_cancel))
 		alarm_set(&client->cancel, world.now_us + rng_below(&client->rng, 6000),
 		          client_cancel);
 	if (!client->stalled && fault(world.faults.client_stall)) {
@@ -380,7 +384,13 @@ static void client_act(struct alarm *alarm)
 static void client_begin(struct alarm *alarm)
 {
 	struct client *client = CONTAINER(struct client, act, alarm);
-	client->session = check_session_new();
+	snprintf(client->names.user, sizeof client->names.user, "u%u",
+	         rng_below(&client->rng, client->clients->users));
+	snprintf(client->names.database, sizeof client->names.database, "d%u",
+	         rng_below(&client->rng, client->clients->databases));
+	snprintf(client->names.application_name, sizeof client->names.application_name, "a%u",
+	         rng_below(&client->rng, 3));
+	client->session = check_session_new(&client->names);
 	client->nonces = 0;
 	client->keyed = client->terminated = client->stalled = client->owes_sync = false;
 	client->copy = (struct copy_task){0};
@@ -404,7 +414,6 @@ static void client_begin(struct alarm *alarm)
 void clients_open(struct clients *clients, uint32_t count, const struct addr *addr, uint64_t seed,
                   int32_t operations)
 {
-	memset(clients, 0, sizeof *clients);
 	clients->count = count;
 	clients->addr = *addr;
 	clients->tolerant = world.faults.op_error > 0 || world.faults.server_vanish > 0 ||
@@ -416,8 +425,6 @@ void clients_open(struct clients *clients, uint32_t count, const struct addr *ad
 		client->operations_left = operations / (int32_t)count;
 		client->rows_bulk = 300;
 		client->progress_us = world.now_us;
-		snprintf(client->user, sizeof client->user, "u");
-		snprintf(client->database, sizeof client->database, "d");
 		alarm_set(&client->act, world.now_us + rng_below(&client->rng, 20000),
 		          client_begin);
 	}

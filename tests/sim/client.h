@@ -11,6 +11,7 @@
 #ifndef SIM_CLIENT_H
 #define SIM_CLIENT_H
 
+#include "tests/sim/check.h"
 #include "tests/sim/model.h"
 #include "tests/sim/talk.h"
 
@@ -52,7 +53,7 @@ struct client {
 	bool owes_sync; /* a batch was left open with Flush */
 	uint32_t rows_bulk;
 	struct copy_task copy;
-	char user[64], database[64];
+	struct session_names names;
 	struct alarm act, leave, cancel, wake;
 	uint64_t progress_us;
 };
@@ -63,9 +64,10 @@ struct clients {
 	uint32_t cancelers; /* under way */
 	struct addr addr;
 	bool tolerant;
-	bool no_cancel;
+	uint32_t users, databases;
 };
 
+/* `clients` is zeroed but for users and databases, of which there are this many. */
 void clients_open(struct clients *clients, uint32_t count, const struct addr *addr, uint64_t seed,
                   int32_t operations);
 void clients_close(struct clients *clients);

@@ -23,7 +23,9 @@ struct plan {
 	const struct faults *faults;
 	uint64_t seed;
 	uint32_t workers, clients, operations;
-	uint32_t pool_size;
+	uint32_t pool_size, reserve, users, databases;
+	uint32_t limit_user, limit_database;
+	bool session_mode;
 };
 
 struct drive {

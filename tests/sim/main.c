@@ -138,9 +138,15 @@ static void run(const struct plan *plan, bool aloud, struct outcome *outcome)
 	postgres_open(&postgres, &back, plan->seed);
 	drive->open(plan, &front, &back);
 	if (strcmp(plan->drive, "core") == 0) {
-		postgres.limit = plan->pool_size;
+		postgres.limit_pool = plan->pool_size + plan->reserve;
+		postgres.limit_user = plan->limit_user;
+		postgres.limit_database = plan->limit_database;
+		postgres.wants_reset = plan->session_mode;
 		postgres.strict = plan->faults->op_error == 0 && plan->faults->server_vanish == 0;
 	}
+	memset(&clients, 0, sizeof clients);
+	clients.users = plan->users;
+	clients.databases = plan->databases;
 	clients_open(&clients, plan->clients, is_direct ? &back : &front, plan->seed,
 	             (int32_t)plan->operations);
 	clients_run(drive);
@@ -201,15 +207,16 @@ static void counts_add(struct check_counts *sum, const struct check_counts *coun
 static void outcome_print(const struct outcome *outcome)
 {
 	const struct check_counts *counts = &outcome->counts;
-	printf("  %" PRIu64 " events, %.1f virtual s, hash %016" PRIx64 "\n"
-	       "  sessions %" PRIu64 " vanished %" PRIu64 " lost %" PRIu64 ", batches %" PRIu64
-	       ", statements %" PRIu64 " answered %" PRIu64 " errors %" PRIu64 "\n"
-	       "  cancels %" PRIu64 " hit %" PRIu64 ", copies %" PRIu64
-	       ", logins to servers %" PRIu64 ", servers died %" PRIu64 "\n",
-	       outcome->events, (double)outcome->virtual_us / 1e6, outcome->hash, counts->sessions,
-	       counts->vanished, counts->killed, counts->batches, counts->statements,
-	       counts->answered, counts->failed, counts->cancels, counts->canceled, counts->copies,
-	       counts->server_logins, counts->died);
+	printf("  %" PRIu64 " events, %.1f virtual s, hash %016" PRIx64 "\n", outcome->events,
+	       (double)outcome->virtual_us / 1e6, outcome->hash);
+	printf("  sessions %" PRIu64 " vanished %" PRIu64 " lost %" PRIu64 ", batches %" PRIu64
+	       ", statements %" PRIu64 " answered %" PRIu64 " errors %" PRIu64 "\n",
+	       counts->sessions, counts->vanished, counts->killed, counts->batches,
+	       counts->statements, counts->answered, counts->failed);
+	printf("  cancels %" PRIu64 " hit %" PRIu64 ", copies %" PRIu64 ", servers %" PRIu64
+	       " died %" PRIu64 ", own queries %" PRIu64 "\n",
+	       counts->cancels, counts->canceled, counts->copies, counts->server_logins,
+	       counts->died, counts->own_queries);
 }
 
 /* Numbers that a run does not set come from its seed. */
@@ -226,6 +233,15 @@ static struct plan plan_of(const struct options *options, const struct faults *f
 		plan.pool_size = 1 + rng_below(&rng, rng_below(&rng, 2) == 0 ? 3 : 12);
 	if (plan.clients == 0)
 		plan.clients = 1 + rng_below(&rng, 30);
+	plan.users = 1 + rng_below(&rng, 4) / 3;
+	plan.databases = 1 + rng_below(&rng, 3) / 2;
+	if (rng_below(&rng, 3) == 0)
+		plan.limit_user = 1 + rng_below(&rng, plan.pool_size + 2);
+	if (rng_below(&rng, 3) == 0)
+		plan.limit_database = 1 + rng_below(&rng, plan.pool_size + 2);
+	if (rng_below(&rng, 4) == 0)
+		plan.reserve = 1 + rng_below(&rng, 2);
+	plan.session_mode = rng_below(&rng, 5) == 0;
 	return plan;
 }
 

@@ -38,6 +38,18 @@ void backend_claim(struct backend *backend, uint32_t session)
 	          "I3: session %u on backend %u, which session %u left as %c%s%s", session,
 	          backend->pid, backend->holder, backend->tx, backend->skipping ? " skipping" : "",
 	          backend->batch ? " without Sync" : "");
+	if (session != 0) {
+		const struct session_names *names = check_session_names(session);
+		SIM_CHECK(strcmp(names->user, backend->user) == 0 &&
+		                  strcmp(names->database, backend->database) == 0,
+		          "I3: session %u of %s/%s on a backend of %s/%s", session, names->user,
+		          names->database, backend->user, backend->database);
+		SIM_CHECK(strcmp(names->application_name, backend->application_name) == 0,
+		          "I3: session %u has application_name %s, its backend %s", session,
+		          names->application_name, backend->application_name);
+		SIM_CHECK(!backend->postgres->wants_reset || backend->holder == 0,
+		          "I3: no reset between sessions %u and %u", backend->holder, session);
+	}
 	backend->holder = session;
 }
 
@@ -56,8 +68,9 @@ static void backend_end(struct backend *backend, bool reset)
 	free(backend);
 }
 
-static void parameter_put(struct talk *talk, const char *name, const char *value)
+void backend_parameter(struct backend *backend, const char *name, const char *value)
 {
+	struct talk *talk = &backend->talk;
 	talk_begin(talk, 'S');
 	talk_text(talk, name);
 	talk_text(talk, value);
@@ -93,18 +106,41 @@ void backend_error(struct backend *backend, const char *severity, const char *co
 
 /* Login. */
 
-static uint32_t live_backends(const struct postgres *postgres)
+/* Backends logged in under these names; NULL: any. */
+static uint32_t live_backends(const struct postgres *postgres, const char *user,
+                              const char *database)
 {
 	uint32_t count = 0;
 	for (int i = 0; i < BACKENDS_MAX; i++) {
 		const struct backend *backend = postgres->backends[i];
 		if (backend == NULL || backend->state != BACKEND_READY)
 			continue;
+		if ((user != NULL && strcmp(user, backend->user) != 0) ||
+		    (database != NULL && strcmp(database, backend->database) != 0))
+			continue;
 		const struct sock *sock = backend->talk.sock;
 		const struct sock *peer = sock->is_first ? sock + 1 : sock - 1;
 		count += postgres->strict || !peer->closed;
 	}
 	return count;
+}
+
+static void limit_check(uint32_t live, uint32_t limit, const char *what)
+{
+	SIM_CHECK(limit == 0 || live <= limit, "I4: %u backends of a %s where %u are allowed", live,
+	          what, limit);
+}
+
+static void limits_check(struct postgres *postgres, const struct backend *backend)
+{
+	uint32_t live = live_backends(postgres, NULL, NULL);
+	if (live > postgres->most)
+		postgres->most = live;
+	limit_check(live_backends(postgres, backend->user, backend->database), postgres->limit_pool,
+	            "pool");
+	limit_check(live_backends(postgres, backend->user, NULL), postgres->limit_user, "user");
+	limit_check(live_backends(postgres, NULL, backend->database), postgres->limit_database,
+	            "database");
 }
 
 static void login(struct backend *backend, struct cursor cursor)
@@ -128,22 +164,18 @@ static void login(struct backend *backend, struct cursor cursor)
 	backend->tx = 'I';
 	postgres->ready++;
 	check_counts.server_logins++;
-	uint32_t live = live_backends(postgres);
-	if (live > postgres->most)
-		postgres->most = live;
-	SIM_CHECK(postgres->limit == 0 || live <= postgres->limit,
-	          "I4: %u backends where %u are allowed", live, postgres->limit);
+	limits_check(postgres, backend);
 
 	struct talk *talk = &backend->talk;
 	talk_begin(talk, 'R');
 	talk_u32(talk, 0);
 	talk_end(talk);
-	parameter_put(talk, "server_version", "15.20");
-	parameter_put(talk, "client_encoding", "UTF8");
-	parameter_put(talk, "DateStyle", "ISO, MDY");
-	parameter_put(talk, "TimeZone", "Etc/UTC");
-	parameter_put(talk, "standard_conforming_strings", "on");
-	parameter_put(talk, "application_name", backend->application_name);
+	backend_parameter(backend, "server_version", "15.20");
+	backend_parameter(backend, "client_encoding", "UTF8");
+	backend_parameter(backend, "DateStyle", "ISO, MDY");
+	backend_parameter(backend, "TimeZone", "Etc/UTC");
+	backend_parameter(backend, "standard_conforming_strings", "on");
+	backend_parameter(backend, "application_name", backend->application_name);
 	talk_begin(talk, 'K');
 	talk_u32(talk, backend->pid);
 	talk_u32(talk, backend->secret);
@@ -206,6 +238,22 @@ static void cancel_fire(struct alarm *alarm)
 
 /* Messages of a session. */
 
+/* What the pooler says for itself: a SET changes the one parameter that matters
+ * here and is reported before its end. */
+static void own_query(struct backend *backend, const char *text)
+{
+	static const char set[] = "SET application_name=";
+	trace("own", backend->pid, strlen(text));
+	check_counts.own_queries++;
+	const char *at = strstr(text, set);
+	if (at == NULL)
+		return;
+	char value[64] = "";
+	SIM_CHECK(sscanf(at + sizeof set - 1, "'%63[^']'", value) <= 1, "bad SET");
+	memcpy(backend->application_name, value, sizeof value);
+	backend_parameter(backend, "application_name", value);
+}
+
 static void query(struct backend *backend, const struct message *message)
 {
 	struct cursor cursor = cursor_of(message);
@@ -214,6 +262,8 @@ static void query(struct backend *backend, const struct message *message)
 	uint32_t count = sql_read(text, backend->statements);
 	if (count > 0)
 		backend_claim(backend, nonce_client(backend->statements[0].nonce));
+	if (count == 1 && backend->statements[0].verb == VERB_OWN)
+		own_query(backend, text);
 	backend->statement_count = count;
 	backend->portal_open = false;
 	run_start(backend, false);

@@ -66,11 +66,13 @@ struct postgres {
 	struct door *door;
 	struct rng rng;
 	struct backend *backends[BACKENDS_MAX];
-	uint32_t limit; /* backends at most; 0: any number */
-	bool strict;    /* those whose peer has left count as well */
-	uint32_t ready; /* logged in now */
-	uint32_t most;  /* at once so far */
-	bool is_down;   /* refuses */
+	/* Backends at most, of a user and database together and of each; 0: any. */
+	uint32_t limit_pool, limit_user, limit_database;
+	bool strict;      /* those whose peer has left count as well */
+	bool wants_reset; /* between two sessions (session pooling) */
+	uint32_t ready;   /* logged in now */
+	uint32_t most;    /* at once so far */
+	bool is_down;     /* refuses */
 };
 
 void postgres_open(struct postgres *postgres, const struct addr *addr, uint64_t seed);
@@ -85,6 +87,7 @@ void backend_error(struct backend *backend, const char *severity, const char *co
 void backend_ready(struct backend *backend);
 void backend_claim(struct backend *backend, uint32_t session);
 void backend_pump(struct backend *backend);
+void backend_parameter(struct backend *backend, const char *name, const char *value);
 
 /* run.c: starts and goes on with what runs.  False: it waits (for the alarm, for
  * room, for COPY data). */
