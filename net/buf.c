@@ -22,6 +22,9 @@ static const struct {
 	[RING_GROUP_SERVER] = {SERVER_BUFFERS, SERVER_BUFFER_SIZE},
 };
 
+/* A piece must fit into one send; nobody asks for so much on purpose. */
+enum { BLOCK_SIZE_MAX = 1 << 30 };
+
 static const struct {
 	uint32_t size, per_chunk;
 } BLOCKS[BUF_BLOCK_SIZES] = {{512, 64}, {4096, 16}, {16384, 4}};
@@ -91,7 +94,7 @@ struct buf *buf_received(struct buf_pool *pool, uint16_t group, uint16_t id, uin
 /* Larger than the largest class: from malloc, class BUF_BLOCK_SIZES. */
 static struct buf *block_large(struct buf_pool *pool, uint32_t size)
 {
-	struct buf *buf = malloc(sizeof *buf + (size_t)size);
+	struct buf *buf = size > BLOCK_SIZE_MAX ? NULL : malloc(sizeof *buf + (size_t)size);
 	if (buf == NULL)
 		return NULL;
 	*buf = (struct buf){.capacity = size, .id = BUF_BLOCK_SIZES};

@@ -118,7 +118,7 @@ static inline bool stranger_write(struct stranger *stranger, size_t size)
 /* Reads up to `size` bytes of stream `seed`; 0: nothing there, -1: the end. */
 static inline ssize_t stranger_read(struct stranger *stranger, uint32_t seed, size_t size)
 {
-	uint8_t bytes[65536];
+	static uint8_t bytes[65536];
 	ssize_t done = recv(stranger->fd, bytes, size < sizeof bytes ? size : sizeof bytes,
 	                    MSG_DONTWAIT);
 	if (done < 0)
