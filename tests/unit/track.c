@@ -115,6 +115,7 @@ static const char *const scripts[] = {
 	"c:P c:B c:E c:S c:S c:d c:S c:c c:S s:1 s:2 s:G s:C s:ZI*",
 	"c:Q c:S s:G c:d c:c c:S s:C s:ZI s:ZI*",
 	"c:Q c:d c:c c:d c:c s:G s:C s:G s:C s:ZI*",
+	"c:Q s:G c:c s:C s:G c:S c:c s:C s:ZI*",
 	/* COPY that fails, before and after its end was sent. */
 	"c:Q s:E s:ZI* c:d-* c:c-* c:f-*",
 	"c:Q c:d c:c s:E s:ZI*",
