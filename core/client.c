@@ -16,6 +16,7 @@
 #include "core/admin/console.h"
 #include "core/auth/login.h"
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/pool.h"
@@ -89,8 +90,8 @@ void client_log(const struct client *client, int level, const char *format, ...)
 	va_end(arguments);
 	addr_text(&client->address, peer);
 	if (client->is_unix)
-		snprintf(peer, sizeof peer, "unix(%u):%d", client->unix_pid,
-		         client->worker->config->settings.listen_port);
+		text_format(peer, sizeof peer, "unix(%u):%d", client->unix_pid,
+		            client->worker->config->settings.listen_port);
 	log_line((enum log_level)level, "C-%#llx: %s/%s@%s %s",
 	         (unsigned long long)(uintptr_t)client,
 	         name_or(client->database != NULL ? client->database->name : login_database(client),
@@ -215,7 +216,7 @@ static void client_say(struct client *client, const char *sqlstate, const char *
 {
 	uint8_t packet[ERROR_PACKET_MAX];
 	char cut[REASON_MAX + 1];
-	snprintf(cut, sizeof cut, "%s", text);
+	text_set(cut, sizeof cut, text);
 	struct writer out = writer_over(packet, sizeof packet);
 	write_error(&out, "FATAL", sqlstate, cut);
 	conn_send_copy(&client->conn, packet, out.size);

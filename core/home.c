@@ -8,11 +8,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/home.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/client.h"
 #include "core/config.h"
 #include "core/log.h"
@@ -310,7 +310,7 @@ static void on_failed(struct home *home, const struct post *post)
 	home->failed = true;
 	home->host_turn += !home->pool->host_balance; /* on to the next host */
 	home->failed_us = post->failed.began_us;
-	snprintf(home->failure, sizeof home->failure, "%s", post->failed.text);
+	text_set(home->failure, sizeof home->failure, post->failed.text);
 	if (connected(home) == 0)
 		broadcast(home, POST_POOL_FAILED, post);
 }

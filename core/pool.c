@@ -8,11 +8,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/pool.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/client.h"
 #include "core/home.h"
 #include "core/lend.h"
@@ -258,10 +258,10 @@ bool pool_attach(struct pool *pool, struct client *client)
 		}
 		if (pool->failing) {
 			char text[REASON_MAX + 1];
-			snprintf(text, sizeof text,
-			         "server login has been failing, cached error: %.60s "
-			         "(server_login_retry)",
-			         pool->failure);
+			text_format(text, sizeof text,
+			            "server login has been failing, cached error: %.60s "
+			            "(server_login_retry)",
+			            pool->failure);
 			client_fail(client, NULL, text);
 			home_demand(pool);
 			return false;
@@ -423,7 +423,7 @@ void pool_post(struct pool *pool, const struct post *post)
 void pool_failed(struct pool *pool, const char *sqlstate, const char *text, bool quiet)
 {
 	pool->failing = true;
-	snprintf(pool->failure, sizeof pool->failure, "%s", text);
+	text_set(pool->failure, sizeof pool->failure, text);
 	if (quiet)
 		return;
 	list_each_safe (struct client, client, link, &pool->waiting)

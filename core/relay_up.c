@@ -8,11 +8,11 @@
  * back to the start of that message and the rest of the bytes waits, copied out.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/client.h"
 #include "core/config.h"
 #include "core/log.h"
@@ -59,7 +59,7 @@ static void up_end(struct client *client, const char *reason)
 {
 	struct server *server = client->server;
 	client->ended = true;
-	snprintf(client->reason, sizeof client->reason, "%s", reason);
+	text_set(client->reason, sizeof client->reason, reason);
 	bool will_end = server != NULL && track_will_end(&server->track) &&
 	                client_is_between(client) && client->held_first == NULL;
 	if (!will_end)
@@ -172,8 +172,8 @@ static void fail_header(struct client *client, struct span in)
 	char text[64] = "bad packet header: '";
 	size_t at = strlen(text);
 	for (uint32_t i = 0; i < in.size && i < 8; i++, at += 2)
-		snprintf(text + at, sizeof text - at, "%02x", in.data[i]);
-	snprintf(text + at, sizeof text - at, "'");
+		text_format(text + at, sizeof text - at, "%02x", in.data[i]);
+	text_format(text + at, sizeof text - at, "'");
 	client_fail(client, NULL, text);
 }
 

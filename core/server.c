@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/cancels.h"
 #include "core/client.h"
 #include "core/home.h"
@@ -175,12 +176,13 @@ static void server_say_goodbye(struct server *server)
 
 void server_close(struct server *server, const char *reason)
 {
-	if (server->state == SERVER_CLOSING)
-		return;
 	struct worker *worker = server->worker;
+	bool is_away = server->state == SERVER_LENDING && server->conn.state == CONN_CLOSED;
+	if (server->state == SERVER_CLOSING || is_away)
+		return;
 	if (server->login != NULL)
 		server_login_tell(server, "", "", true);
-	snprintf(server->reason, sizeof server->reason, "%s", reason);
+	text_set(server->reason, sizeof server->reason, reason);
 	if (worker->config->settings.log_disconnections)
 		server_log(server, LOG_LOG_, "closing because: %s (age=%llus)", reason,
 		           (unsigned long long)((worker->loop.now_us - server->connect_us) /

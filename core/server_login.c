@@ -8,11 +8,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/server_login.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/post.h"
@@ -74,8 +74,8 @@ void server_login_tell(struct server *server, const char *sqlstate, const char *
 	post->pool = server->pool->record;
 	post->failed.quiet = quiet;
 	post->failed.began_us = server->connect_us;
-	snprintf(post->failed.sqlstate, sizeof post->failed.sqlstate, "%s", sqlstate);
-	snprintf(post->failed.text, sizeof post->failed.text, "%s", text);
+	text_set(post->failed.sqlstate, sizeof post->failed.sqlstate, sqlstate);
+	text_set(post->failed.text, sizeof post->failed.text, text);
 	post_send(worker->process, server->pool->record->home, post);
 }
 
@@ -377,7 +377,7 @@ static void parameter(struct server *server, struct span body)
 static void login_error(struct server *server, struct span body)
 {
 	char text[REASON_MAX + 1];
-	snprintf(text, sizeof text, "%s", error_field(body, 'M'));
+	text_set(text, sizeof text, error_field(body, 'M'));
 	server_log(server, LOG_WARNING_, "server login failed: %s %s", error_field(body, 'S'),
 	           text);
 	server_login_failed(server, error_sqlstate(body), text, text);

@@ -6,11 +6,11 @@
  * thread, since looking it up blocks.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/client.h"
 #include "core/config.h"
 #include "core/home.h"
@@ -109,7 +109,7 @@ static void host_choose(const char *list, uint32_t turn, char *host, size_t room
 		list += strcspn(list, ",") + 1;
 	list += strspn(list, " ");
 	size_t size = strcspn(list, ", ");
-	snprintf(host, room, "%.*s", (int)size, list);
+	text_format(host, room, "%.*s", (int)size, list);
 }
 
 static void server_find_way(struct server *server, uint32_t turn)

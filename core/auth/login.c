@@ -8,7 +8,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/auth/login.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "core/auth/auth.h"
 #include "core/auth/parameters.h"
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/cancels.h"
 #include "core/client.h"
 #include "core/log.h"
@@ -207,8 +207,8 @@ static void fail_hex(struct client *client)
 	char text[64] = "bad packet header: '";
 	size_t at = strlen(text);
 	for (uint32_t i = 0; i < login->size && i < 8; i++, at += 2)
-		snprintf(text + at, sizeof text - at, "%02x", login->bytes[i]);
-	snprintf(text + at, sizeof text - at, "'");
+		text_format(text + at, sizeof text - at, "%02x", login->bytes[i]);
+	text_format(text + at, sizeof text - at, "'");
 	client_fail(client, NULL, text);
 }
 
@@ -361,7 +361,7 @@ void login_succeeded(struct client *client)
 	struct login *login = client->login;
 	char text[REASON_MAX + 1];
 	if (!login->knows_database) {
-		snprintf(text, sizeof text, "no such database: %s", login->database);
+		text_format(text, sizeof text, "no such database: %s", login->database);
 		client_log(client, LOG_LOG_, "login failed: db=%s user=%s", login->database,
 		           login->user);
 		client_fail(client, NULL, text);
@@ -372,7 +372,8 @@ void login_succeeded(struct client *client)
 		return;
 	}
 	if (atomic_load(&client->database->disabled) || atomic_load(&client->database->removed)) {
-		snprintf(text, sizeof text, "database \"%s\" is disabled", client->database->name);
+		text_format(text, sizeof text, "database \"%s\" is disabled",
+		            client->database->name);
 		client_fail(client, NULL, text);
 		return;
 	}

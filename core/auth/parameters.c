@@ -4,13 +4,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/auth/parameters.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/auth/login.h"
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/client.h"
 #include "core/config.h"
 #include "core/log.h"
@@ -51,7 +51,7 @@ static bool refuse(struct client *client, const char *what, const char *name, co
 {
 	char text[REASON_MAX + 1];
 	client_log(client, LOG_WARNING_, "%s: %s=%s", what, name, value);
-	snprintf(text, sizeof text, "%s: %s", what, name);
+	text_format(text, sizeof text, "%s: %s", what, name);
 	client_fail(client, NULL, text);
 	return false;
 }
@@ -105,11 +105,11 @@ static void add_host(struct client *client)
 	addr_text(&client->address, peer);
 	if (client->is_unix) {
 		gethostname(host, sizeof host - 1);
-		snprintf(peer, sizeof peer, "unix(%u@%s):%d", client->unix_pid, host,
-		         client->worker->config->settings.listen_port);
+		text_format(peer, sizeof peer, "unix(%u@%s):%d", client->unix_pid, host,
+		            client->worker->config->settings.listen_port);
 	}
-	snprintf(name, sizeof name, "%s - %s", word != NULL && word->size > 0 ? word->text : "app",
-	         peer);
+	text_format(name, sizeof name, "%s - %s",
+	            word != NULL && word->size > 0 ? word->text : "app", peer);
 	vars_set(&client->worker->words, &client->vars, (uint32_t)index, name);
 }
 
@@ -124,9 +124,9 @@ static bool take_one(struct client *client, const char *name, const char *value,
 	struct login *login = client->login;
 	const struct settings *settings = &client->worker->config->settings;
 	if (strcmp(name, "user") == 0)
-		snprintf(login->user, sizeof login->user, "%s", value);
+		text_set(login->user, sizeof login->user, value);
 	else if (strcmp(name, "database") == 0)
-		snprintf(login->database, sizeof login->database, "%s", value);
+		text_set(login->database, sizeof login->database, value);
 	else if (strcmp(name, "options") == 0)
 		return take_options(client, value);
 	else if (strncmp(name, "_pq_.", 5) == 0) {
@@ -167,7 +167,7 @@ static bool names_are_right(struct client *client, const char *user, const char 
 		return false;
 	}
 	if (database == NULL || *database == '\0')
-		snprintf(login->database, sizeof login->database, "%s", user);
+		text_set(login->database, sizeof login->database, user);
 	size_t size = strlen(database != NULL && *database != '\0' ? database : user);
 	if (size > DATABASE_NAME_MAX) {
 		client_log(client, LOG_LOG_, "login failed: db=%.63s... user=%s", login->database,
