@@ -100,10 +100,34 @@ static const struct listener_events listener_events = {
 	.on_closed = on_listener_closed,
 };
 
+/* Pools of forced users fill up to min_pool_size without any client. */
+static void forced_pools(struct worker *worker)
+{
+	struct registry *registry = &worker->process->registry;
+	const struct config *config = worker->config;
+	for (uint32_t i = 0; i < config->database_count; i++) {
+		const struct database_entry *entry = &config->databases[i];
+		bool own_min = entry->min_pool_size > 0;
+		bool any_min = entry->min_pool_size < 0 && config->settings.min_pool_size > 0;
+		if (entry->user == NULL || !(own_min || any_min))
+			continue;
+		bool made;
+		struct database *database = registry_database(registry, config, entry->name, &made);
+		struct user *user = registry_user(registry, config, entry->user);
+		struct pool_record *record = database != NULL && user != NULL
+		                                     ? registry_pool(registry, config, database,
+		                                                     user)
+		                                     : NULL;
+		if (record != NULL && record->home == worker->index)
+			(void)pool_get(worker, record);
+	}
+}
+
 static void janitor_run(struct timer *timer)
 {
 	struct worker *worker = CONTAINER(struct worker, janitor, timer);
-	worker_each_pool(worker, pool) pool_janitor(pool);
+	worker_each_pool (worker, pool)
+		pool_janitor(pool);
 	client_janitor(worker);
 	wheel_arm(&worker->loop.wheel, timer, worker->loop.now_us + JANITOR_US);
 }
@@ -134,6 +158,7 @@ bool worker_open(struct worker *worker, struct process *process, uint32_t index,
 	list_init(&worker->cancels);
 	list_init(&worker->closing);
 	list_init(&worker->cancel_jobs);
+	forced_pools(worker);
 	worker->janitor.fire = janitor_run;
 	wheel_arm(&worker->loop.wheel, &worker->janitor, worker->loop.now_us + JANITOR_US);
 	return true;
@@ -165,7 +190,9 @@ static void config_switch(struct worker *worker, struct post *post)
 {
 	struct config *old = worker->config;
 	worker->config = post->config.config;
-	worker_each_pool(worker, pool) pool_configure(pool);
+	worker_each_pool (worker, pool)
+		pool_configure(pool);
+	forced_pools(worker);
 	config_drop(old);
 	post->kind = POST_DONE;
 	post_control(worker->process, post);
