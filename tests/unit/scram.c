@@ -27,17 +27,13 @@ static struct scram_client rfc_client(void)
 	return (struct scram_client){.nonce = RFC_NONCE, .first_bare = RFC_BARE};
 }
 
-static struct scram_server rfc_server(void)
-{
-	return (struct scram_server){.first_bare = RFC_BARE,
-	                             .server_first = RFC_SERVER,
-	                             .gs2 = "n,,"};
-}
+static const struct scram_server rfc_server = {.first_bare = RFC_BARE,
+                                               .server_first = RFC_SERVER,
+                                               .gs2 = "n,,"};
 
 Test(scram, example_of_the_rfc)
 {
 	struct scram_client client = rfc_client();
-	struct scram_server server = rfc_server();
 	struct scram_keys keys;
 	struct scram_keys recovered;
 	struct scram_verifier verifier;
@@ -56,8 +52,8 @@ Test(scram, example_of_the_rfc)
 	cr_assert_str_eq(text, RFC_FINAL);
 
 	scram_verifier_make("pencil", salt, salt_size, iterations, &verifier);
-	cr_assert_eq(scram_server_final(&server, span_text(RFC_FINAL), &verifier, text, sizeof text,
-	                                &recovered),
+	cr_assert_eq(scram_server_final(&rfc_server, span_text(RFC_FINAL), &verifier, text,
+	                                sizeof text, &recovered),
 	             SCRAM_OK);
 	cr_assert_str_eq(text, RFC_ANSWER);
 	cr_assert_arr_eq(recovered.client_key, keys.client_key, SCRAM_KEY_SIZE);
@@ -65,8 +61,8 @@ Test(scram, example_of_the_rfc)
 	cr_assert_eq(scram_client_verify(&client, span_text(text)), SCRAM_OK);
 
 	scram_verifier_make("pencil ", salt, salt_size, iterations, &verifier);
-	cr_assert_eq(scram_server_final(&server, span_text(RFC_FINAL), &verifier, text, sizeof text,
-	                                NULL),
+	cr_assert_eq(scram_server_final(&rfc_server, span_text(RFC_FINAL), &verifier, text,
+	                                sizeof text, NULL),
 	             SCRAM_MISMATCH);
 }
 
@@ -129,9 +125,9 @@ Test(scram, stored_secrets)
 static enum scram_status log_in(const struct scram_verifier *verifier, const char *password)
 {
 	struct scram_client client;
-	struct scram_server server;
+	static struct scram_server server;
 	struct scram_keys keys;
-	char text[SCRAM_TEXT_MAX];
+	static char text[SCRAM_TEXT_MAX];
 	uint8_t salt[SCRAM_SALT_MAX];
 	uint32_t salt_size;
 	uint32_t iterations;
@@ -225,7 +221,7 @@ Test(scram, client_first)
 	};
 	struct scram_verifier verifier = {.iterations = 4096, .salt_size = 3, .salt = "abc"};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct scram_server server;
+		static struct scram_server server;
 		struct span text = span_text(cases[i].text);
 		if (cases[i].size > 0)
 			text.size = cases[i].size;
@@ -263,25 +259,24 @@ Test(scram, client_final)
 		{RFC_FINAL "=", SCRAM_MALFORMED},
 		{RFC_FINAL, SCRAM_OK},
 	};
-	struct scram_server server = rfc_server();
 	struct scram_verifier verifier;
 	char answer[64];
 	scram_verifier_make("pencil", rfc_salt, sizeof rfc_salt, 4096, &verifier);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		cr_assert_eq(scram_server_final(&server, span_text(cases[i].text), &verifier,
+		cr_assert_eq(scram_server_final(&rfc_server, span_text(cases[i].text), &verifier,
 		                                answer, sizeof answer, NULL),
 		             cases[i].status, "%s", cases[i].text);
 
 	uint32_t size = sizeof RFC_FINAL - 1;
 	for (uint32_t i = 0; i < size; i++) {
 		char text[] = RFC_FINAL;
-		cr_assert_neq(scram_server_final(&server, span_of(text, i), &verifier, answer,
+		cr_assert_neq(scram_server_final(&rfc_server, span_of(text, i), &verifier, answer,
 		                                 sizeof answer, NULL),
 		              SCRAM_OK);
 		for (uint32_t bit = 1; bit < 256; bit *= 2) {
 			text[i] = (char)(RFC_FINAL[i] ^ (char)bit);
-			cr_assert_neq(scram_server_final(&server, span_of(text, size), &verifier,
-			                                 answer, sizeof answer, NULL),
+			cr_assert_neq(scram_server_final(&rfc_server, span_of(text, size),
+			                                 &verifier, answer, sizeof answer, NULL),
 			              SCRAM_OK);
 		}
 	}
@@ -375,7 +370,7 @@ Test(scram, lengths)
 	uint32_t salt_size;
 	uint32_t iterations;
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
-		struct scram_server server;
+		static struct scram_server server;
 		struct scram_client client = rfc_client();
 		uint32_t n = counts[i];
 		struct span in = long_text("n,,n=,r=", n, 'x', "");
