@@ -311,7 +311,7 @@ class Pooler:
         self.folder.mkdir(mode=0o755)
         own(self.folder)
 
-    def config(self, extra="", databases=None, users="", auth=None):
+    def config(self, config="", databases=None, users="", auth=None):
         """The text of its ini; writes the auth_file.  Later lines win over earlier ones."""
         cluster, options = self.stage.cluster, self.stage.options
         if databases is None:
@@ -325,7 +325,7 @@ class Pooler:
                  "ignore_startup_parameters = extra_float_digits"]
         if not options.pgbouncer:
             lines.append(f"workers = {options.workers}")
-        lines.append(extra)
+        lines.append(config)
         if users:
             lines += ["[users]", users]
         text = "\n".join(lines) + "\n"
@@ -565,6 +565,8 @@ def run_one(case, cluster, ports, folder, options):
                     hit = BROKEN.search(pooler.log.read_bytes())
                     if hit:
                         why.append(f"log says {hit[0].decode()!r}")
+                    if any(s.encode() in pooler.log.read_bytes() for s in (PASSWORD, SAME_SECRET)):
+                        why.append("there is a secret in the log")
                 except OSError:
                     pass
     seconds = time.monotonic() - started
