@@ -19,6 +19,7 @@
 
 #include "cancel/table.h"
 #include "core/base/check.h"
+#include "core/client.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/pool.h"
@@ -130,11 +131,35 @@ static void command_send(enum command_kind kind)
 	}
 }
 
+static void pool_print(const struct pool *pool)
+{
+	const struct list *lists[] = {&pool->active, &pool->waiting};
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		list_each (struct client, client, link, lists[i])
+			fprintf(stderr,
+			        "  %s client %llu from port %u: state %d, server %d, wait since %llu,"
+			        " conn state %d paused %d ended %d flying %x, held %d\n",
+			        i == 0 ? "active" : "waiting", (unsigned long long)client->id,
+			        client->address.port, client->state, client->server != NULL,
+			        (unsigned long long)client->wait_us, client->conn.state,
+			        client->conn.paused, client->conn.ended,
+			        (unsigned)client->conn.in_flight, client->held_first != NULL);
+	for (int i = 0; i < SERVER_STATE_COUNT; i++)
+		if (pool->servers[i].count > 0)
+			fprintf(stderr, "  %u servers of state %d\n", pool->servers[i].count, i);
+}
+
 /* No client is left, and nothing of any. */
 static void clients_are_gone(struct worker *worker)
 {
 	uint32_t i = worker->index;
-	SIM_CHECK(worker->clients.used == 0, "worker %u: %u clients left", i, worker->clients.used);
+	if (worker->clients.used > 0)
+		worker_each_pool (worker, pool)
+			pool_print(pool);
+	SIM_CHECK(worker->clients.used == 0,
+	          "worker %u: %u clients left: %u in login, %u in cancel, %u closing", i,
+	          worker->clients.used, worker->logins.count, worker->cancels.count,
+	          worker->closing.count);
 	SIM_CHECK(worker->helds.used == 0, "worker %u: %u held pieces left", i, worker->helds.used);
 	SIM_CHECK(worker->jobs.used == 0, "worker %u: %u cancels left", i, worker->jobs.used);
 	SIM_CHECK(atomic_load(&worker->client_count) == 0, "worker %u counts %u clients", i,
@@ -145,8 +170,7 @@ static void clients_are_gone(struct worker *worker)
 		          worker->loop.bufs.lent[group], group);
 	SIM_CHECK(ring_lent(world.rings[i]) == 0, "worker %u: the ring misses %u buffers", i,
 	          ring_lent(world.rings[i]));
-	worker_each_pool(worker, pool)
-	{
+	worker_each_pool (worker, pool) {
 		SIM_CHECK(pool->waiting.count == 0 && pool->active.count == 0,
 		          "worker %u: clients left in a pool", i);
 		SIM_CHECK(pool->remote_ticket == 0, "worker %u believes that somebody waits", i);

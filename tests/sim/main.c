@@ -227,12 +227,13 @@ static struct plan plan_of(const struct options *options, const struct faults *f
 	struct rng rng = rng_make(seed, 7);
 	plan.faults = faults;
 	plan.seed = seed;
-	if (plan.workers == 0)
-		plan.workers = 1 + rng_below(&rng, 4);
-	if (plan.pool_size == 0)
-		plan.pool_size = 1 + rng_below(&rng, rng_below(&rng, 2) == 0 ? 3 : 12);
-	if (plan.clients == 0)
-		plan.clients = 1 + rng_below(&rng, 30);
+	/* drawn in any case, so that setting one does not change the others */
+	uint32_t workers = 1 + rng_below(&rng, 4);
+	uint32_t pool_size = 1 + rng_below(&rng, rng_below(&rng, 2) == 0 ? 3 : 12);
+	uint32_t count = 1 + rng_below(&rng, 30);
+	plan.workers = plan.workers != 0 ? plan.workers : workers;
+	plan.pool_size = plan.pool_size != 0 ? plan.pool_size : pool_size;
+	plan.clients = plan.clients != 0 ? plan.clients : count;
 	plan.users = 1 + rng_below(&rng, 4) / 3;
 	plan.databases = 1 + rng_below(&rng, 3) / 2;
 	if (rng_below(&rng, 3) == 0)

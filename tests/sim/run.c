@@ -261,6 +261,9 @@ void run_copy_message(struct backend *backend, const struct message *message)
 	case 'f': statement_error(backend, "57014", "copy from stdin failed"); break;
 	case 'H':
 	case 'S': break; /* ignored while copying */
+	case 'X':        /* an error like any wrong message; the end of file follows */
+		statement_error(backend, "08P01", "unexpected message during COPY");
+		break;
 	default: sim_fail("backend %u was sent '%c' inside of COPY", backend->pid, message->type);
 	}
 }
