@@ -84,7 +84,7 @@ struct client {
 	bool console_busy;  /* a console command is under way */
 	bool protocol_long; /* speaks 3.2 */
 	uint32_t unix_pid;
-	char reason[REASON_MAX + 1];
+	const char *reason; /* of its end, once `ended`: a constant text */
 };
 
 /* Takes a connection that was accepted here or mailed here. */

@@ -59,7 +59,7 @@ static void up_end(struct client *client, const char *reason)
 {
 	struct server *server = client->server;
 	client->ended = true;
-	text_set(client->reason, sizeof client->reason, reason);
+	client->reason = reason;
 	bool will_end = server != NULL && track_will_end(&server->track) &&
 	                client_is_between(client) && client->held_first == NULL;
 	if (!will_end)
