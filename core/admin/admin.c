@@ -19,9 +19,9 @@
 	}
 
 const struct admin_command admin_commands[] = {
-	COMMAND("SHOW", SHOW, ANYBODY, WANTED), /* each SHOW has a right of its own */
-	COMMAND("SELECT", SHOW, ANYBODY, WANTED),
-	COMMAND("SET", SET, ANYBODY, WANTED), /* fake settings are anybody's */
+	COMMAND("SHOW", SHOW, STATS, WANTED), /* each SHOW has a right of its own besides */
+	COMMAND("SELECT", SHOW, STATS, WANTED),
+	COMMAND("SET", SET, ADMIN, WANTED), /* but that of a fake setting, which is ignored */
 	COMMAND("RELOAD", RELOAD, ADMIN, NONE),
 	COMMAND("PAUSE", PAUSE, ADMIN, MAY),
 	COMMAND("RESUME", RESUME, ADMIN, MAY),

@@ -143,8 +143,7 @@ static void client_collect(struct rows *rows, const struct client *client, enum 
 
 static void clients_collect(struct rows *rows, const struct worker *worker)
 {
-	worker_each_pool(worker, pool)
-	{
+	worker_each_pool (worker, pool) {
 		list_each (struct client, active, link, &pool->active)
 			client_collect(rows, active, SOCKET_CLIENT);
 		list_each (struct client, waiting, link, &pool->waiting)
@@ -197,9 +196,10 @@ static void servers_collect(struct rows *rows, const struct worker *worker)
 		{SERVER_LOGIN, SOCKET_SERVER_LOGIN},
 		{SERVER_BEING_CANCELED, SOCKET_SERVER_BEING_CANCELED},
 	};
-	worker_each_pool(worker, pool) for (size_t i = 0; i < ARRAY_LEN(shown); i++)
-		list_each (struct server, server, link, &pool->servers[shown[i].state])
-			server_collect(rows, server, shown[i].kind);
+	worker_each_pool (worker, pool)
+		for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+			list_each (struct server, server, link, &pool->servers[shown[i].state])
+				server_collect(rows, server, shown[i].kind);
 }
 
 static void worker_collect(struct rows *rows, const struct worker *worker)
@@ -216,8 +216,7 @@ static void worker_collect(struct rows *rows, const struct worker *worker)
 	row->logins = worker->logins.count;
 	row->server_sockets = worker->servers.used;
 	row->server_room = worker->servers.chunk_count * worker->servers.per_chunk;
-	worker_each_pool(worker, pool)
-	{
+	worker_each_pool (worker, pool) {
 		row->servers_idle += pool->servers[SERVER_IDLE].count +
 		                     pool->servers[SERVER_LENDING].count +
 		                     pool->servers[SERVER_USED].count;
@@ -272,7 +271,8 @@ void collect_run(struct worker *worker, struct post *post)
 		return;
 	}
 	if (what & COLLECT_POOLS) {
-		worker_each_pool(worker, pool) pool_collect(rows, pool);
+		worker_each_pool (worker, pool)
+			pool_collect(rows, pool);
 		console_collect(rows, worker);
 	}
 	if (what & COLLECT_CLIENTS)

@@ -105,6 +105,6 @@ void *row_add(struct row_array *array, size_t size);
 void rows_merge(struct rows *to, struct rows *from);
 void rows_fini(struct rows *rows);
 
-#define ROW(rows, type, array, index) (&((struct type *)(rows)->array.rows)[index])
+#define ROW(from, type, array, index) (&((struct type *)(from)->array.rows)[index])
 
 #endif

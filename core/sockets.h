@@ -1,0 +1,39 @@
+/*
+ * sockets.h - where the process listens.
+ *
+ * Opened by main before any worker runs, so that an error is a line at start.
+ * A TCP address has a socket per worker (SO_REUSEPORT): the kernel spreads
+ * clients over them.  The unix socket is one, accepted by worker 0.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef CORE_SOCKETS_H
+#define CORE_SOCKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "core/worker.h"
+
+struct settings;
+
+struct sockets {
+	uint32_t count; /* of addresses */
+	struct {
+		int *fds; /* by worker; -1: none for it */
+		bool is_unix;
+	} of[WORKER_LISTENERS_MAX];
+	uint32_t worker_count;
+	char file[sizeof((struct sockaddr_un *)0)->sun_path]; /* to be removed; "": none */
+};
+
+/* False: a FATAL line was logged. */
+bool sockets_open(struct sockets *sockets, const struct settings *settings, uint32_t worker_count);
+
+/* Closes those that no worker has taken. */
+void sockets_close(struct sockets *sockets);
+
+/* The file of the unix socket goes. */
+void sockets_unlink(struct sockets *sockets);
+
+#endif
