@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/check.h"
 #include "core/base/limits.h"
@@ -59,7 +60,8 @@ bool loop_open(struct loop *loop, struct ring_failure *failure)
 		.entries = RING_ENTRIES,
 		.completions = RING_COMPLETIONS,
 	};
-	*loop = (struct loop){.ring = ring_open(&options, failure)};
+	memset(loop, 0, sizeof *loop); /* an initializer would pass 10 KB over the stack */
+	loop->ring = ring_open(&options, failure);
 	if (loop->ring == NULL)
 		return false;
 	if (!loop_open_parts(loop)) {
@@ -81,7 +83,7 @@ void loop_close(struct loop *loop)
 	buf_pool_fini(&loop->bufs);
 	ring_close(loop->ring);
 	free(loop->order);
-	*loop = (struct loop){0};
+	memset(loop, 0, sizeof *loop);
 }
 
 /* ---------------------------------------------------------- before the enter */
