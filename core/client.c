@@ -340,7 +340,7 @@ void client_welcome(struct client *client)
 	write_ready(&out, 'I');
 	login_free(client);
 	client_move(client, CLIENT_READY);
-	client->wait_us = client->query_us = client->xact_us = 0;
+	client->query_us = client->xact_us = 0; /* wait_us: pool_unqueue() */
 	client->scan = (struct scan){0};
 	if (out.failed) {
 		client_fail(client, NULL, "failed to prepare welcome message");

@@ -284,7 +284,8 @@ void pool_wait_welcome(struct pool *pool, struct client *client)
 
 void pool_unqueue(struct pool *pool, struct client *client)
 {
-	pool->counters.wait_time += pool->worker->loop.now_us - client->wait_us;
+	if (client->wait_us != 0)
+		pool->counters.wait_time += pool->worker->loop.now_us - client->wait_us;
 	client->wait_us = 0;
 	if (!list_is_empty(&pool->waiting))
 		return;
