@@ -396,7 +396,9 @@ Test(conn, pausing_loses_nothing)
 		/* A peer that leaves is noticed, once; its last words are not lost. */
 		shutdown(peer.fd, SHUT_WR);
 		turns_until(&loop, &probe, HANGUP);
+		uint64_t completions = loop.completions;
 		turns(&loop, 3);
+		cr_assert_eq(loop.completions, completions);
 		cr_assert_eq(probe.told[END], 0);
 		conn_resume(&probe.conn);
 		turns_until(&loop, &probe, END);

@@ -85,12 +85,13 @@ static const struct conn_events relay_out = {
 	.on_closed = out_closed,
 };
 
-static void relay_open(struct relay *relay, struct loop *loop, uint32_t seed, int buffer)
+static void relay_open(struct relay *relay, struct loop *loop, uint32_t seed, int in_buffer,
+                       int out_buffer)
 {
 	int in[2];
 	int out[2];
-	test_pair(in, true, buffer);
-	test_pair(out, true, buffer);
+	test_pair(in, true, in_buffer);
+	test_pair(out, true, out_buffer);
 	*relay = (struct relay){
 		.writer = {.fd = in[1], .seed = seed},
 		.reader = {.fd = out[1]},
@@ -139,7 +140,7 @@ Test(loop, slow_reader)
 	uint64_t random = 1;
 	bool paused = false;
 	test_loop_open(&loop);
-	relay_open(&relay, &loop, 5, 16 * 1024);
+	relay_open(&relay, &loop, 5, 16 * 1024, 16 * 1024);
 	while (relay.writer.written < TOTAL) {
 		for (int i = 0; i < 100; i++)
 			stranger_write(&relay.writer, 4096);
@@ -167,8 +168,8 @@ Test(loop, stalled_do_not_starve_others)
 	static struct relay late;
 	test_loop_open(&loop);
 	for (uint32_t i = 0; i < STALLED; i++)
-		relay_open(&stalled[i], &loop, i, 8 * 1024);
-	relay_open(&quick, &loop, 99, 0);
+		relay_open(&stalled[i], &loop, i, 8 * 1024, 8 * 1024);
+	relay_open(&quick, &loop, 99, 0, 0);
 	for (uint32_t round = 0; quick.writer.written < TOTAL; round++) {
 		for (uint32_t i = 0; i < STALLED; i++)
 			while (stranger_write(&stalled[i].writer, 4096))
@@ -179,7 +180,7 @@ Test(loop, stalled_do_not_starve_others)
 		cr_assert_lt(round, 20 * 1000);
 	}
 	cr_assert_gt(loop.bufs.blocks[BUF_BLOCK_SIZES - 1].used, 0, "nothing was copied out");
-	relay_open(&late, &loop, 100, 0);
+	relay_open(&late, &loop, 100, 0, 0);
 	for (int i = 0; i < 200; i++)
 		stranger_write(&late.writer, 1000);
 	relay_drain(&late, &loop);
@@ -305,15 +306,15 @@ Test(loop, wakes_for_the_stalled)
 		stranger_write(&peer, 1000);
 		loop_turn(&loop, 1000);
 	}
-	relay_open(&relay, &loop, 1, 4096);
-	bool had_some = false;
-	while (!had_some || relay.out.borrowed > 0) {
-		while (relay.writer.written < 100 * 1000 && stranger_write(&relay.writer, 4096))
-			;
-		had_some |= relay.out.borrowed > 0;
+	relay_open(&relay, &loop, 1, 0, 4096);
+	while (relay.writer.written < 100 * 1000)
+		stranger_write(&relay.writer, 4096);
+	while (relay.out.sending < 50 * 1000)
+		loop_turn(&loop, 0);
+	cr_assert_gt(relay.out.borrowed, 0);
+	while (relay.out.borrowed > 0)
 		loop_turn(&loop, -1);
-	}
-	cr_assert_geq(relay.out.queued, 4096);
+	cr_assert_geq(relay.out.queued, 50 * 1000);
 	relay_drain(&relay, &loop);
 	while (hoard.kept > 0)
 		buf_drop(&loop.bufs, hoard.bufs[--hoard.kept]);
