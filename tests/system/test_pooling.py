@@ -189,7 +189,7 @@ def user_limit(stage):
 
 @test("default_pool_size = 10", users="alice = max_user_connections=2 pool_size=5\nbob = pool_size=1",
       databases="test = host=127.0.0.1 port=PG max_db_connections=4\nsecond = host=127.0.0.1 port=PG",
-      seconds=30)
+      seconds=30, new=True)
 def own_limits(stage):
     """Limits of a database and of a user by themselves; nobody else's are touched."""
     with Sampler(stage.cluster) as sampler:
@@ -229,7 +229,7 @@ def eviction_by_user(stage):
     same(two.rows(), [["3"]])
 
 
-@test("max_client_conn = 4")
+@test("max_client_conn = 4", new=True)
 def client_limit(stage):
     """max_client_conn: one more is refused, the console is not, and who leaves makes room."""
     keep = [stage.wire() for _ in range(4)]
@@ -322,7 +322,7 @@ def reserve(stage):
 
 
 @test("default_pool_size = 2\nmin_pool_size = 2", slow=True,
-      databases="test = host=127.0.0.1 port=PG user=postgres\nsecond = host=127.0.0.1 port=PG")
+      databases="test = host=127.0.0.1 port=PG user=postgres\nsecond = host=127.0.0.1 port=PG", new=True)
 def minimum(stage):
     """min_pool_size is filled at once for a forced user, for others while there is a client."""
     check(until(lambda: stage.pools().get("sv_idle") == 2, 4), stage.pools())
