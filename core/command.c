@@ -95,8 +95,7 @@ static uint64_t kill_client(struct worker *worker, uint64_t id)
 	struct client *client = client_in(&worker->consoles, id);
 	if (client == NULL)
 		client = client_in(&worker->cancels, id);
-	worker_each_pool(worker, pool)
-	{
+	worker_each_pool (worker, pool) {
 		if (client == NULL)
 			client = client_in(&pool->active, id);
 		if (client == NULL)
@@ -129,8 +128,7 @@ static void close_all(struct worker *worker)
 	close_clients(&worker->logins, reason);
 	close_clients(&worker->consoles, reason);
 	close_clients(&worker->cancels, reason);
-	worker_each_pool(worker, pool)
-	{
+	worker_each_pool (worker, pool) {
 		close_clients(&pool->waiting, reason);
 		close_clients(&pool->active, reason);
 		pool_close_servers(pool, reason);
@@ -168,8 +166,7 @@ void command_run(struct worker *worker, struct post *post)
 		close_listeners(worker, command == COMMAND_STOP);
 	if (command == COMMAND_KILL_CLIENT)
 		post->command.result = kill_client(worker, post->command.id);
-	worker_each_pool(worker, pool)
-	{
+	worker_each_pool (worker, pool) {
 		if (!is_meant(pool, post->command.database))
 			continue;
 		if (command == COMMAND_BUSY)
@@ -199,6 +196,7 @@ bool command_is_stopped(const struct worker *worker)
 	bool is_empty = worker->listening == 0 && list_is_empty(&worker->logins) &&
 	                list_is_empty(&worker->consoles) && list_is_empty(&worker->cancels) &&
 	                list_is_empty(&worker->closing) && list_is_empty(&worker->cancel_jobs);
-	worker_each_pool(worker, pool) is_empty = is_empty && pool_is_empty(pool);
+	worker_each_pool (worker, pool)
+		is_empty = is_empty && pool_is_empty(pool);
 	return is_empty;
 }

@@ -55,13 +55,20 @@ static struct database *named_database(struct task *task, const char *doing, boo
 	return database;
 }
 
+static bool waits_for_servers(const struct admin_request *request)
+{
+	return strcasecmp(request->argument, "WAIT_FOR_SERVERS") == 0;
+}
+
 static void log_issued(const struct task *task)
 {
-	const char *word = task->request.command->word;
-	if (task->request.command->verb == VERB_SHUTDOWN && task->request.has_argument)
-		log_info("%s %s command issued", word, task->request.argument);
-	else if (task->request.has_argument && task->request.command->verb != VERB_SET)
-		log_info("%s '%s' command issued", word, task->request.argument);
+	const struct admin_request *request = &task->request;
+	const char *word = request->command->word;
+	if (request->command->verb == VERB_SHUTDOWN && request->has_argument)
+		log_info("%s WAIT_FOR_%s command issued", word,
+		         waits_for_servers(request) ? "SERVERS" : "CLIENTS");
+	else if (request->has_argument && request->command->verb != VERB_SET)
+		log_info("%s '%s' command issued", word, request->argument);
 	else
 		log_info("%s command issued", word);
 }
@@ -256,7 +263,7 @@ static void run_shutdown(struct task *task)
 {
 	if (!task->request.has_argument)
 		control_end_now(task->control); /* without a reply: the connection closes */
-	else if (strcasecmp(task->request.argument, "WAIT_FOR_SERVERS") == 0)
+	else if (waits_for_servers(&task->request))
 		control_shutdown(task, SHUTDOWN_WAIT_SERVERS);
 	else
 		control_shutdown(task, SHUTDOWN_WAIT_CLIENTS);
@@ -333,8 +340,7 @@ static bool argument_is_right(const struct admin_request *request)
 {
 	if (request->command->verb != VERB_SHUTDOWN || !request->has_argument)
 		return true;
-	return strcasecmp(request->argument, "WAIT_FOR_SERVERS") == 0 ||
-	       strcasecmp(request->argument, "WAIT_FOR_CLIENTS") == 0;
+	return waits_for_servers(request) || strcasecmp(request->argument, "WAIT_FOR_CLIENTS") == 0;
 }
 
 static void command_begin(struct task *task)

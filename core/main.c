@@ -226,7 +226,7 @@ static int run(struct process *process, const struct control_options *control)
 		return 1;
 	if (!crew_start(crew, &sockets) || !daemon_write_pidfile(pidfile)) {
 		sockets_unlink(&sockets);
-		_exit(1); /* some may run */
+		return 1;
 	}
 	say_up(process);
 	enum control_end end = control_run(process, control, signals);
@@ -247,8 +247,11 @@ int main(int argc, char **argv)
 	const struct log_options log = {.to_stderr = control.to_stderr, .verbose = options.verbose};
 	log_open(&log);
 	process.config = config_begin(&options);
-	if (process.config == NULL || !settle(&process, &options, &control) ||
-	    !process_init(&process))
-		return 1;
-	return run(&process, &control);
+	int code = 1;
+	if (process.config != NULL && settle(&process, &options, &control) &&
+	    process_init(&process))
+		code = run(&process, &control);
+	if (code != 0)
+		_exit(code); /* as it stands: some workers may run already */
+	return code;
 }
