@@ -56,10 +56,10 @@ void scram_verifier_mock(const char *user, const uint8_t secret[SCRAM_KEY_SIZE],
 
 enum scram_status {
 	SCRAM_OK,
-	SCRAM_MALFORMED,  /* the text breaks the grammar or a limit */
-	SCRAM_BINDING,    /* asks for channel binding that was not offered, or c= does not match */
-	SCRAM_MISMATCH,   /* well-formed, but the proof or signature is wrong */
-	SCRAM_TOO_LONG,   /* the answer does not fit */
+	SCRAM_MALFORMED, /* the text breaks the grammar or a limit */
+	SCRAM_BINDING,   /* asks for channel binding that was not offered, or c= does not match */
+	SCRAM_MISMATCH,  /* well-formed, but the proof or signature is wrong */
+	SCRAM_TOO_LONG,  /* the answer does not fit */
 };
 
 struct scram_server {
@@ -92,9 +92,8 @@ enum scram_status scram_client_first(struct scram_client *state,
                                      uint32_t room);
 
 /* What server-first asks for: salt and iterations, to make or look up keys. */
-enum scram_status scram_client_challenge(const struct scram_client *state,
-                                         struct span server_first, uint8_t *salt,
-                                         uint32_t *salt_size, uint32_t *iterations);
+enum scram_status scram_client_challenge(const struct scram_client *state, struct span server_first,
+                                         uint8_t *salt, uint32_t *salt_size, uint32_t *iterations);
 
 /* Makes client-final from the keys. */
 enum scram_status scram_client_final(struct scram_client *state, struct span server_first,

@@ -13,6 +13,12 @@
 
 #include "core/base/check.h"
 
+#ifdef __has_feature /* clang */
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define POISON(p, size)   __asan_poison_memory_region(p, size)
@@ -64,8 +70,8 @@ static bool slab_grow(struct slab *slab)
 {
 	if (slab->chunk_count == slab->chunk_room) {
 		uint32_t room = slab->chunk_room == 0 ? 8 : slab->chunk_room * 2;
-		void **chunks =
-			(void **)realloc((void *)slab->chunks, room * sizeof slab->chunks[0]);
+		void **chunks = (void **)realloc((void *)slab->chunks,
+		                                 room * sizeof slab->chunks[0]);
 		if (chunks == NULL)
 			return false;
 		slab->chunks = chunks;
