@@ -120,14 +120,12 @@ struct post {
 		} config;
 		struct {
 			uint32_t command; /* enum command_kind */
-			uint32_t serial;
 			struct database *database; /* NULL: all */
 			uint64_t id;
 			uint64_t result;
 		} command;
 		struct {
 			uint32_t what; /* core/admin/collect.h */
-			uint32_t serial;
 			struct rows *rows;
 		} collect;
 		struct {

@@ -91,8 +91,7 @@ static void down_parameter(struct server *server, struct span body)
 static void down_count(struct server *server, char status)
 {
 	struct client *client = server->client;
-	struct worker *worker = server->worker;
-	uint64_t now = worker->loop.now_us;
+	uint64_t now = server->worker->loop.now_us;
 	struct counters *counters = &server->pool->counters;
 	if (track_owes(&server->track))
 		return;
@@ -106,10 +105,8 @@ static void down_count(struct server *server, char status)
 	client->query_us = 0;
 	if (status != 'I')
 		return;
-	if (client->xact_us != 0) {
+	if (client->xact_us != 0)
 		counters->xact_time += now - client->xact_us;
-		worker->transactions++;
-	}
 	client->xact_us = 0;
 }
 

@@ -141,7 +141,7 @@ void server_open(struct pool *pool, uint32_t host_turn)
 {
 	struct worker *worker = pool->worker;
 	struct pool_record *record = pool->record;
-	struct server *server = server_new(pool);
+	struct server *server = worker->stopping ? NULL : server_new(pool);
 	if (server == NULL || !server_login_new(server)) {
 		if (server != NULL) {
 			server->closed = true;

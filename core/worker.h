@@ -55,7 +55,6 @@ struct worker {
 
 	_Atomic uint32_t client_count; /* for the balance */
 	uint64_t lent, borrowed;       /* servers handed over so far */
-	uint64_t transactions;
 	uint64_t console_logins, console_queries, console_bytes;
 	uint64_t unknown_cancels_us; /* rate limit of guessed keys */
 	uint32_t unknown_cancels;
