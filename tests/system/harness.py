@@ -307,7 +307,7 @@ class Pooler:
         self.stage, self.folder, self.port = stage, pathlib.Path(folder), port
         self.ini, self.log = self.folder / "pooler.ini", self.folder / "pooler.log"
         self.auth = self.folder / "users.txt"
-        self.process, self.base = None, 0
+        self.process, self.base, self.began = None, 0, 0
         self.folder.mkdir(mode=0o755)
         own(self.folder)
 
@@ -338,6 +338,7 @@ class Pooler:
     def start(self, *arguments, wait=True, text=None, env=None):
         if text is not None:
             self.ini.write_text(text)
+        self.began = self.mark() if self.log.exists() else 0
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 as_postgres() + [self.stage.options.binary, *arguments, self.ini], cwd="/",
@@ -352,9 +353,7 @@ class Pooler:
         """Whether it listens; a process that has ended never will."""
         if self.process.poll() is not None:
             raise Failed(f"ended at start with exit code {self.process.returncode}")
-        if f"process up" not in self.text():
-            return False
-        return True
+        return "process up" in self.text(self.began)
 
     @property
     def pid(self):

@@ -11,6 +11,13 @@ from wire import B, D, E, P, PgError, Q, S, V30, V32, Wire, cancel
 ONE = "test = host=127.0.0.1 port=PG pool_size=1\nlogged = host=127.0.0.1 port=PG pool_size=1"
 
 
+def wait_sleeping(stage, count):
+    """Until `count` queries have begun: PostgreSQL ignores a cancel that comes before its query."""
+    with stage.cluster.wire() as db:
+        check(until(lambda: db.value("select count(*) from pg_stat_activity where state = 'active' "
+                                     "and query like 'select pg_sleep(_0)'") == str(count)))
+
+
 def cancelled(one, within=3):
     """Waits for the end of the query of `one`, which must be its cancellation."""
     try:
@@ -65,7 +72,7 @@ def from_anywhere(stage):
     check(all(c.key[0] < 128 for c in clients))
     for one in clients:
         one.send(Q("select pg_sleep(20)"))
-        check(until(lambda: stage.pools()["sv_active"] == 1))
+        wait_sleeping(stage, 1)
         cancel(stage.where, one.key)
         cancelled(one)
 
@@ -175,7 +182,7 @@ def many_at_once(stage):
     for _ in range(3):
         for one in clients:
             one.send(Q("select pg_sleep(10)"))
-        check(until(lambda: stage.pools()["sv_active"] == 5))
+        wait_sleeping(stage, 5)
         threads = [threading.Thread(target=cancel, args=(stage.where, one.key), daemon=True)
                    for one in clients for _ in range(3)]
         for thread in threads:
