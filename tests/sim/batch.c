@@ -47,8 +47,11 @@ static struct statement statement_pick(struct client *client)
 		statement.a = 1 + pick(client, 3);
 		statement.b = pick(client, 20000);
 	} else if (dice == 30) {
-		statement.a = pick(client, client->rows_bulk);
+		statement.a = pick(client, 300);
 		statement.b = pick(client, 3000);
+		client->wants_stall = pick(client, 8) == 0;
+		if (client->wants_stall)
+			statement.a = 1000;
 	} else if (dice == 31) {
 		statement.a = 1;
 		statement.b = pick(client, ROW_FILLER_MAX);
@@ -180,7 +183,7 @@ static void simple_batch(struct client *client)
 	client->operations_left -= count == 0 ? 1 : (int32_t)count;
 }
 
-static void extended_batch(struct client *client)
+void batch_extended(struct client *client)
 {
 	uint32_t count = 1 + (pick(client, 3) == 0 ? pick(client, 3) : 0);
 	for (uint32_t i = 0; i < count; i++) {
@@ -188,10 +191,10 @@ static void extended_batch(struct client *client)
 		extended_send(client, &statement);
 		client->operations_left--;
 	}
-	if (pick(client, 12) == 0) {
+	if (pick(client, 8) == 0) {
 		talk_begin(&client->talk, 'H');
 		talk_end(&client->talk);
-		client->owes_sync = true;
+		client->owes_sync = true; /* and may say more before it */
 	} else {
 		batch_sync(client);
 	}
@@ -235,12 +238,18 @@ static void copy_batch(struct client *client)
 	copy->extended = pick(client, 2) == 0;
 	copy->fail = pick(client, 6) == 0;
 	copy->go = pick(client, 4) == 0;
+	copy->early = copy->extended && !copy->go && pick(client, 2) == 0;
 	client->operations_left--;
 	if (copy->extended)
 		extended_send(client, &copy->statement);
 	else
 		query_send(client, &copy->statement, 1);
-	if (copy->extended && !copy->go) {
+	if (copy->early) {
+		struct ask ask = {.type = 'S', .early = true};
+		talk_begin(&client->talk, 'S');
+		talk_end(&client->talk);
+		model_ask(&client->model, &ask);
+	} else if (copy->extended && !copy->go) {
 		talk_begin(&client->talk, 'H');
 		talk_end(&client->talk);
 	}
@@ -285,7 +294,7 @@ void batch_send(struct client *client)
 	if (dice < 55)
 		simple_batch(client);
 	else if (dice < 72)
-		extended_batch(client);
+		batch_extended(client);
 	else if (dice < 80)
 		pipeline_batch(client);
 	else if (dice < 86)

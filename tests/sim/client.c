@@ -139,9 +139,15 @@ static void react(struct client *client, enum reply reply)
 		act_in(client, rng_below(&client->rng, 500));
 		break;
 	case REPLY_ERROR:
+		if (client->model.sync_lost)
+			client->must_leave = true;
 		if (copy->open && !model_awaits(&client->model, copy->statement.nonce)) {
-			/* a batch wants its Sync; else the rest is said or not */
-			copy->go = copy->extended || rng_below(&client->rng, 2) == 0;
+			/* a batch wants its Sync, unless that went early and COPY did not
+			 * begin; else the rest is said or not */
+			if (copy->early)
+				copy->open = copy->go;
+			else
+				copy->go = copy->extended || rng_below(&client->rng, 2) == 0;
 			copy->open = copy->go;
 		}
 		act_in(client, rng_below(&client->rng, 300));
@@ -330,7 +336,9 @@ static void mishaps_plan(struct client *client)
 	if (fault(world.faults.client_cancel))
 		alarm_set(&client->cancel, world.now_us + rng_below(&client->rng, 6000),
 		          client_cancel);
-	if (!client->stalled && fault(world.faults.client_stall)) {
+	bool stall = world.faults.client_stall > 0 && client->wants_stall;
+	client->wants_stall = false;
+	if (!client->stalled && (stall || fault(world.faults.client_stall))) {
 		client->stalled = true;
 		alarm_set(&client->wake, world.now_us + rng_between(&client->rng, 5000, 300000),
 		          client_resume);
@@ -342,6 +350,11 @@ static void client_act(struct alarm *alarm)
 	struct client *client = CONTAINER(struct client, act, alarm);
 	if (client->state != CLIENT_READY || client->terminated)
 		return;
+	if (client->must_leave) {
+		client_terminate(client);
+		talk_flush(&client->talk);
+		return;
+	}
 	bool idle = client->model.count == 0 && !client->copy.open && !client->owes_sync;
 	if (client->copy.open) {
 		if (!client->copy.go)
@@ -349,14 +362,16 @@ static void client_act(struct alarm *alarm)
 		batch_copy(client);
 		if (client->copy.open)
 			act_in(client, rng_below(&client->rng, 300));
-	} else if (client->owes_sync && client->model.count == 0) {
-		batch_sync(client);
 	} else if (client->owes_sync) {
-		if (rng_below(&client->rng, 4) > 0) {
+		uint32_t dice = rng_below(&client->rng, 4);
+		if (client->model.count > 0 && dice > 0) {
 			act_in(client, 500);
 			return;
 		}
-		batch_sync(client);
+		if (dice == 1 && client->model.count < ASKS_AT_ONCE)
+			batch_extended(client);
+		else
+			batch_sync(client);
 	} else if (client->operations_left <= 0 || client->batches_left == 0) {
 		if (idle && client->model.tx == 'I') {
 			client_terminate(client);
@@ -393,6 +408,7 @@ static void client_begin(struct alarm *alarm)
 	client->session = check_session_new(&client->names);
 	client->nonces = 0;
 	client->keyed = client->terminated = client->stalled = client->owes_sync = false;
+	client->must_leave = client->wants_stall = false;
 	client->copy = (struct copy_task){0};
 	client->batches_left = 1 +
 	                       rng_below(&client->rng, rng_below(&client->rng, 4) == 0 ? 60 : 8);
@@ -423,7 +439,6 @@ void clients_open(struct clients *clients, uint32_t count, const struct addr *ad
 		client->clients = clients;
 		client->rng = rng_make(seed, 100 + i);
 		client->operations_left = operations / (int32_t)count;
-		client->rows_bulk = 300;
 		client->progress_us = world.now_us;
 		alarm_set(&client->act, world.now_us + rng_below(&client->rng, 20000),
 		          client_begin);

@@ -35,6 +35,7 @@ struct copy_task {
 	bool go;       /* need not wait for CopyInResponse */
 	bool extended; /* ends with Sync */
 	bool fail;     /* by CopyFail */
+	bool early;    /* its Sync went before the data, as libpq has it */
 	struct statement statement;
 	uint32_t sent;
 };
@@ -49,9 +50,9 @@ struct client {
 	uint32_t pid, secret;
 	int32_t operations_left;
 	uint32_t batches_left; /* of the session */
-	bool keyed, terminated, stalled;
-	bool owes_sync; /* a batch was left open with Flush */
-	uint32_t rows_bulk;
+	bool keyed, terminated, stalled, must_leave;
+	bool owes_sync;   /* a batch was left open with Flush */
+	bool wants_stall; /* has asked for much, to read it late */
 	struct copy_task copy;
 	struct session_names names;
 	struct alarm act, leave, cancel, wake;
@@ -80,5 +81,6 @@ void clients_print(const struct clients *clients);
 void batch_send(struct client *client);
 void batch_copy(struct client *client);
 void batch_sync(struct client *client);
+void batch_extended(struct client *client);
 
 #endif

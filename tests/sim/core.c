@@ -26,6 +26,7 @@
 #include "core/post.h"
 #include "core/process.h"
 #include "core/registry.h"
+#include "core/server.h"
 #include "core/vars.h"
 #include "core/worker.h"
 #include "net/sys.h"
@@ -145,8 +146,14 @@ static void pool_print(const struct pool *pool)
 			        client->conn.paused, client->conn.ended,
 			        (unsigned)client->conn.in_flight, client->held_first != NULL);
 	for (int i = 0; i < SERVER_STATE_COUNT; i++)
-		if (pool->servers[i].count > 0)
-			fprintf(stderr, "  %u servers of state %d\n", pool->servers[i].count, i);
+		list_each (struct server, server, link, &pool->servers[i])
+			fprintf(stderr,
+			        "  server %llu: state %d, logged in %d, login %d, conn state %d paused %d"
+			        " flying %x, closed %d, credit %d, owed %u, %s\n",
+			        (unsigned long long)server->id, i, server->logged_in,
+			        server->login != NULL, server->conn.state, server->conn.paused,
+			        (unsigned)server->conn.in_flight, server->closed,
+			        server->has_credit, server->track.count, server->reason);
 }
 
 /* No client is left, and nothing of any. */
@@ -221,9 +228,20 @@ static void accounts_are_zero(void)
 	SIM_CHECK(process.clients == 0, "%u clients counted", process.clients);
 }
 
+static bool all_is_quiet(void)
+{
+	bool quiet = files_open(FILE_SOCK) == servers_there_are();
+	for (uint32_t i = 0; i < process.worker_count; i++)
+		quiet = quiet && workers[i].clients.used == 0;
+	return quiet;
+}
+
 static void core_settle(struct postgres *postgres)
 {
 	drive_run_for(&drive_core, waits_long ? 200000000 : 5000000);
+	for (uint32_t i = 0; !all_is_quiet() && i < process.worker_count; i++)
+		worker_each_pool (&workers[i], pool)
+			pool_print(pool);
 	for (uint32_t i = 0; i < process.worker_count; i++)
 		clients_are_gone(&workers[i]);
 	SIM_CHECK(credits_taken() == servers_there_are(), "%u credits for %u servers",

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/base/limits.h"
 
 /* clang-format off */
 static const struct faults profiles[] = {
@@ -71,7 +72,8 @@ struct outcome {
 enum {
 	STILL_MAX_US = 200 * 1000000, /* no client waits longer for a sign of life */
 	RUN_MAX_US = 2000 * 1000000,
-	WATCHDOG_S = 120, /* of real time, for a seed */
+	WATCHDOG_S = 120,             /* of real time, for a seed */
+	UNDER_WAY_SLACK = 160 * 1024, /* receive buffers of a turn, a cancel under way */
 };
 
 static struct addr addr_of(uint32_t ip, uint16_t port)
@@ -134,7 +136,7 @@ static void run(const struct plan *plan, bool aloud, struct outcome *outcome)
 	report_open(replay);
 	trace_aloud(aloud);
 	world_open(plan->seed, plan->faults);
-	check_open(1024 * 1024);
+	check_open(2 * plan->faults->window + CONN_QUEUE_HIGH + UNDER_WAY_SLACK);
 	postgres_open(&postgres, &back, plan->seed);
 	drive->open(plan, &front, &back);
 	if (strcmp(plan->drive, "core") == 0) {

@@ -139,6 +139,8 @@ static enum reply error_reply(struct model *model, const struct message *message
 		unexpected(model, message);
 	if (model->tx == 'T')
 		model->tx = 'E';
+	/* a cancel may have come before the server had read that Sync */
+	model->sync_lost = ask->swallowed && !due;
 	if (ask->type == 'Q') {
 		if (ask->failed)
 			unexpected(model, message);
@@ -227,6 +229,17 @@ static void row_reply(struct model *model, struct ask *ask, const struct message
 	ask->rows++;
 }
 
+/* A Sync that was sent right behind the Execute of a COPY IN is read, and
+ * ignored, before its data. */
+static void swallow_sync(struct model *model, struct ask *ask)
+{
+	const struct ask *next = &model->asks[(model->head + 1) % ASKS_MAX];
+	if (ask->type != 'E' || model->count != 2 || !next->early)
+		return;
+	model->count = 1;
+	ask->swallowed = true;
+}
+
 /* Replies to a statement of Q or E, other than errors. */
 static enum reply statement_reply(struct model *model, struct ask *ask,
                                   const struct message *message)
@@ -252,7 +265,10 @@ static enum reply statement_reply(struct model *model, struct ask *ask,
 		    statement->verb != (message->type == 'G' ? VERB_COPYIN : VERB_COPYOUT))
 			unexpected(model, message);
 		ask->stage = 1;
-		return message->type == 'G' ? REPLY_COPY : REPLY_MORE;
+		if (message->type == 'H')
+			return REPLY_MORE;
+		swallow_sync(model, ask);
+		return REPLY_COPY;
 	case 'c':
 		if (ask->stage != 1 || statement->verb != VERB_COPYOUT || ask->rows != statement->a)
 			unexpected(model, message);

@@ -28,6 +28,8 @@ struct ask {
 	bool failed;    /* Q: an error was seen, Z follows */
 	bool copyfail;  /* CopyFail was sent */
 	bool of_portal; /* D */
+	bool early;     /* S: sent before the data of the COPY in front of it */
+	bool swallowed; /* E of a COPY: the Sync behind it */
 };
 
 enum reply {
@@ -45,6 +47,7 @@ struct model {
 	uint32_t head, count;
 	char tx;
 	bool skipping;
+	bool sync_lost; /* nobody can tell whether a Sync will be answered */
 	uint32_t portal_rows;
 };
 

@@ -155,6 +155,20 @@ void talk_receive(struct talk *talk)
 	talk->in.size += sock_read(talk->sock, to, size);
 }
 
+/* What stood before and after the place, for whoever has to find out why. */
+_Noreturn static void framing_lost(const struct talk *talk, bool typed)
+{
+	uint32_t from = talk->in.head > 160 ? talk->in.head - 160 : 0;
+	uint32_t to = talk->in.size - talk->in.head > 80 ? talk->in.head + 80 : talk->in.size;
+	char text[260] = "";
+	for (uint32_t i = from; i < to; i++)
+		text[i - from] = (char)(talk->in.bytes[i] >= ' ' && talk->in.bytes[i] < 127
+		                                ? talk->in.bytes[i]
+		                                : '.');
+	sim_fail("the stream is lost at byte %u of: %s%s", talk->in.head - from, text,
+	         typed ? "" : " (a first packet)");
+}
+
 bool talk_next(struct talk *talk, bool typed, struct message *message)
 {
 	uint32_t header = typed ? 5 : 4;
@@ -163,8 +177,8 @@ bool talk_next(struct talk *talk, bool typed, struct message *message)
 		return false;
 	const uint8_t *at = talk->in.bytes + talk->in.head;
 	uint32_t length = read_u32(at + header - 4);
-	SIM_CHECK(length >= 4 && length < MESSAGE_MAX, "message '%c' of length %u",
-	          typed ? at[0] : '-', length);
+	if (length < 4 || length >= MESSAGE_MAX)
+		framing_lost(talk, typed);
 	uint32_t whole = length + header - 4;
 	if (have < whole)
 		return false;
