@@ -23,6 +23,22 @@ def idle_again(stage, database="test"):
             and k not in ("cl_active", "sv_idle", "sv_used"))
 
 
+def warm(stage, count=16, rows=400):
+    """Results of 4 MB for clients on every worker, so that all buffers have been used once: memory
+    that grows behind this is not the first touch of what was there."""
+    clients = [stage.wire(timeout=20) for _ in range(count)]
+    for one in clients:
+        one.send(Q(f"select repeat('x', 10000) from generate_series(1, {rows})"))
+    for one in clients:
+        one.rows()
+    for one in clients:
+        one.query(f"select length('{'y' * 1000000}')")
+    for one in clients:
+        one.close()
+        stage.opened.remove(one)
+    until(lambda: idle_again(stage))
+
+
 @test(databases=ONE, alone=True, seconds=60)
 def backend_killed(stage):
     """kill -9 of a backend: PostgreSQL restarts itself; who was on it hears of it, others go on."""
@@ -92,6 +108,7 @@ def slow_reader(stage):
     """A result of 100 MB read at 1 MB/s at first: memory stays low, others are not held up."""
     other = stage.wire()
     other.query("select 1")
+    warm(stage)
     base = tools.rss(stage.pooler.pid)
     one = stage.wire(timeout=30)
     one.sock.setsockopt(1, 8, 65536)
@@ -120,6 +137,7 @@ def stalled_readers(stage):
     working = [stage.wire() for _ in range(50)]
     for one in working:
         one.query("select repeat('y', 3000)")
+    warm(stage, 24)
     base = tools.rss(stage.pooler.pid)
     stalled = [stage.wire(timeout=30) for _ in range(20)]
     for one in stalled:
@@ -165,7 +183,7 @@ def stalled_senders(stage):
 @test("default_pool_size = 5", seconds=40)
 def gone_in_result(stage):
     """Clients that vanish in the middle of a 50 MB row cost no server for long (K48)."""
-    stage.wire().query("select 1")
+    warm(stage)
     base = tools.rss(stage.pooler.pid)
     for _ in range(5):
         one = stage.wire(timeout=20)
@@ -179,6 +197,7 @@ def gone_in_result(stage):
     check(time.monotonic() - began < 1)
     check(until(lambda: idle_again(stage)), stage.pools())
     grown = tools.rss(stage.pooler.pid) - base
+    stage.note(f"memory grew by {grown / MIB:.1f} MiB")
     check(grown < 4 * MIB, f"memory grew by {grown / MIB:.1f} MiB")
 
 
@@ -226,7 +245,7 @@ def many_idle_clients(stage):
     """Thousands of idle clients: memory for each, and CPU while they idle."""
     count = 10000 if stage.options.long else 2000
     seconds = 30 if stage.options.long else 5
-    stage.wire().query("select 1")
+    warm(stage)
     base = tools.rss(stage.pooler.pid)
     began = time.monotonic()
     crowd = load.Crowd(stage.where, count)
@@ -240,7 +259,7 @@ def many_idle_clients(stage):
         used = sum(after[k] - before.get(k, 0) for k in after)
         stage.note(f"{count} clients in {took:.1f} s, {grown / count:.0f} bytes each, "
                    f"{used / seconds * 100:.2f} % of a CPU while idle")
-        check(grown / count < 3000, f"{grown / count:.0f} bytes for each")
+        check(grown / count < 1500, f"{grown / count:.0f} bytes for each")
         check(used / seconds < 0.05, f"{used:.2f} s of CPU in {seconds} s")
         one = stage.wire()
         same(one.value("select 1"), "1")
