@@ -134,6 +134,9 @@ static void command_send(enum command_kind kind)
 
 static void pool_print(const struct pool *pool)
 {
+	fprintf(stderr, "  worker %u %s/%s demanding %d remote %llu\n", pool->worker->index,
+	        pool->record->database->name, pool->record->user->name, pool->demanding,
+	        (unsigned long long)pool->remote_ticket);
 	const struct list *lists[] = {&pool->active, &pool->waiting};
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		list_each (struct client, client, link, lists[i])
@@ -236,12 +239,18 @@ static bool all_is_quiet(void)
 	return quiet;
 }
 
+static void core_print(void)
+{
+	for (uint32_t i = 0; i < process.worker_count; i++)
+		worker_each_pool (&workers[i], pool)
+			pool_print(pool);
+}
+
 static void core_settle(struct postgres *postgres)
 {
 	drive_run_for(&drive_core, waits_long ? 200000000 : 5000000);
-	for (uint32_t i = 0; !all_is_quiet() && i < process.worker_count; i++)
-		worker_each_pool (&workers[i], pool)
-			pool_print(pool);
+	if (!all_is_quiet())
+		core_print();
 	for (uint32_t i = 0; i < process.worker_count; i++)
 		clients_are_gone(&workers[i]);
 	SIM_CHECK(credits_taken() == servers_there_are(), "%u credits for %u servers",
@@ -273,7 +282,7 @@ static void core_close(void)
 }
 
 const struct drive drive_core = {
-	"core", core_open, core_step, drive_next_us, core_settle, core_close,
+	"core", core_open, core_step, drive_next_us, core_settle, core_close, core_print,
 };
 
 #endif

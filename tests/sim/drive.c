@@ -86,6 +86,10 @@ static void self_close(void)
 {
 }
 
+static void self_print(void)
+{
+}
+
 const struct drive drive_self = {
-	"self", self_open, self_step, self_next_us, self_settle, self_close,
+	"self", self_open, self_step, self_next_us, self_settle, self_close, self_print,
 };

@@ -39,6 +39,7 @@ struct drive {
 	/* After the clients have gone: sim_fail() unless all is back at baseline. */
 	void (*settle)(struct postgres *postgres);
 	void (*close)(void);
+	void (*print)(void); /* who is left, to stderr */
 };
 
 extern const struct drive drive_self, drive_relay, drive_core;

@@ -88,9 +88,11 @@ static struct addr addr_of(uint32_t ip, uint16_t port)
 static struct postgres postgres;
 static struct clients clients;
 
-static void stuck(const char *why)
+static void stuck(const struct drive *drive, const char *why)
 {
 	clients_print(&clients);
+	postgres_print(&postgres);
+	drive->print();
 	sim_fail("liveness: %s, %u of %u clients done", why, clients.done, clients.count);
 }
 
@@ -102,13 +104,13 @@ static void clients_run(const struct drive *drive)
 		if (!any) {
 			uint64_t next = MIN(world_next_us(), drive->next_us());
 			if (next == UINT64_MAX)
-				stuck("nothing will ever happen again");
+				stuck(drive, "nothing will ever happen again");
 			world_advance(MAX(next, world.now_us + 1));
 		}
 		if (clients_slowest_us(&clients) > STILL_MAX_US)
-			stuck("a client waits too long");
+			stuck(drive, "a client waits too long");
 		if (world.now_us - world.start_us > RUN_MAX_US)
-			stuck("the run does not end");
+			stuck(drive, "the run does not end");
 	}
 }
 

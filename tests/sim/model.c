@@ -48,6 +48,12 @@ void model_copyfail(struct model *model, uint64_t nonce)
 	}
 }
 
+uint64_t model_at_hand(const struct model *model)
+{
+	const struct ask *ask = &model->asks[model->head];
+	return model->count > 0 && ask->at < ask->count ? ask->statements[ask->at].nonce : 0;
+}
+
 bool model_awaits(const struct model *model, uint64_t nonce)
 {
 	for (uint32_t i = 0; i < model->count; i++) {

@@ -57,6 +57,9 @@ void model_ask(struct model *model, const struct ask *ask);
 /* CopyFail is on its way for this COPY. */
 void model_copyfail(struct model *model, uint64_t nonce);
 
+/* The nonce of what is answered now; 0: nothing. */
+uint64_t model_at_hand(const struct model *model);
+
 /* Whether a statement is still to be answered. */
 bool model_awaits(const struct model *model, uint64_t nonce);
 

@@ -435,3 +435,20 @@ uint32_t postgres_backends(const struct postgres *postgres)
 		count += postgres->backends[i] != NULL;
 	return count;
 }
+
+void postgres_print(const struct postgres *postgres)
+{
+	for (int i = 0; i < BACKENDS_MAX; i++) {
+		const struct backend *backend = postgres->backends[i];
+		if (backend == NULL)
+			continue;
+		fprintf(stderr,
+		        "  backend %u of %s/%s state %d tx %c holder %u: running %d copying %d"
+		        " waiting %d skipping %d, unread %u, unsent %u of which held %u, room %u\n",
+		        backend->pid, backend->user, backend->database, (int)backend->state,
+		        backend->tx == 0 ? '-' : backend->tx, backend->holder, backend->running,
+		        backend->copying, backend->waiting, backend->skipping,
+		        backend->talk.in.size - backend->talk.in.head, talk_unsent(&backend->talk),
+		        talk_held(&backend->talk), sock_room(backend->talk.sock));
+	}
+}

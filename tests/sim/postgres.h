@@ -78,6 +78,9 @@ struct postgres {
 void postgres_open(struct postgres *postgres, const struct addr *addr, uint64_t seed);
 void postgres_close(struct postgres *postgres);
 
+/* What each backend is at, to stderr. */
+void postgres_print(const struct postgres *postgres);
+
 /* Backends there are, of any state. */
 uint32_t postgres_backends(const struct postgres *postgres);
 

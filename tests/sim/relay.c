@@ -10,6 +10,7 @@
 #include "tests/sim/drive.h"
 #include "tests/sim/report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,8 +192,11 @@ static void on_detached(struct conn *conn)
 	stash_drop(end);
 	if (!other->gone && !conn_is_full(conn))
 		conn_resume(&other->conn);
-	if (!other->gone && other->conn.state == CONN_OPEN && conn_is_full(&other->conn))
+	/* what was told meanwhile: on_room of the other, or that it is full */
+	if (!other->gone && (other->moving || conn_is_full(&other->conn)))
 		conn_pause(conn);
+	else
+		conn_resume(conn);
 	if (end->finish)
 		conn_finish(conn);
 }
@@ -322,6 +326,27 @@ static void relay_close(void)
 	loop_close(&relay.loop);
 }
 
+static void end_print(const struct end *end, const char *name)
+{
+	const struct conn *conn = &end->conn;
+	fprintf(stderr,
+	        "  %s gone %d moving %d stashed %u: state %d flying %x paused %d full %d ended %d"
+	        " canceling %d starved %d queued %u held %u\n",
+	        name, end->gone, end->moving, end->stashed, conn->state, (unsigned)conn->in_flight,
+	        conn->paused, conn->full, conn->ended, conn->canceling,
+	        link_is_in(&conn->starved_link), conn->queued, conn->held);
+}
+
+static void relay_print(void)
+{
+	for (const struct pair *pair = relay.pairs; pair != NULL; pair = pair->next) {
+		end_print(&pair->client, "client");
+		end_print(&pair->server, "server");
+	}
+	for (int i = 0; i < RING_GROUP_COUNT; i++)
+		fprintf(stderr, "  group %d: %u lent\n", i, relay.loop.bufs.lent[i]);
+}
+
 const struct drive drive_relay = {
-	"relay", relay_open, relay_step, drive_next_us, relay_settle, relay_close,
+	"relay", relay_open, relay_step, drive_next_us, relay_settle, relay_close, relay_print,
 };
