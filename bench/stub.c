@@ -193,33 +193,32 @@ static void stub_run(struct stub *stub, int listener)
 
 /* ------------------------------------------------------------------- options */
 
+static const char usage_text[] =
+	"stub: answers like a PostgreSQL server, without one\n\n"
+	"  --host ADDRESS     where to listen (127.0.0.1)\n"
+	"  --port N           (5433)\n"
+	"  --unix PATH        listen on this socket instead\n"
+	"  --max N            refuse sessions above N with 53300; exit code 1 if it had to\n"
+	"  --auth METHOD      trust, md5 or scram (trust)\n"
+	"  --password TEXT    of every user (stub)\n"
+	"  --spoil N          spoil every n-th answer: another row, none, twice, never\n"
+	"  --quiet            no summary at the end\n\n"
+	"Ends by SIGINT or SIGTERM.  What queries do: bench/stub_plan.h.\n";
+
 _Noreturn static void usage(int code)
 {
-	fprintf(code == 0 ? stdout : stderr,
-	        "stub: answers like a PostgreSQL server, without one\n\n"
-	        "  --host ADDRESS     where to listen (127.0.0.1)\n"
-	        "  --port N           (5433)\n"
-	        "  --unix PATH        listen on this socket instead\n"
-	        "  --max N            refuse sessions above N with 53300; exit code 1 if it had to\n"
-	        "  --auth METHOD      trust, md5 or scram (trust)\n"
-	        "  --password TEXT    of every user (stub)\n"
-	        "  --quiet            no summary at the end\n\n"
-	        "Ends by SIGINT or SIGTERM.  What queries do: bench/stub_plan.h.\n");
+	fputs(usage_text, code == 0 ? stdout : stderr);
 	exit(code);
 }
 
 static void options_read(struct stub *stub, int argc, char **argv)
 {
 	static const struct option known[] = {
-		{"host", required_argument, NULL, 'h'},
-		{"port", required_argument, NULL, 'p'},
-		{"unix", required_argument, NULL, 'u'},
-		{"max", required_argument, NULL, 'm'},
-		{"auth", required_argument, NULL, 'a'},
-		{"password", required_argument, NULL, 'w'},
-		{"quiet", no_argument, NULL, 'q'},
-		{"help", no_argument, NULL, '?'},
-		{NULL, 0, NULL, 0},
+		{"host", required_argument, NULL, 'h'},  {"port", required_argument, NULL, 'p'},
+		{"unix", required_argument, NULL, 'u'},  {"max", required_argument, NULL, 'm'},
+		{"auth", required_argument, NULL, 'a'},  {"password", required_argument, NULL, 'w'},
+		{"spoil", required_argument, NULL, 's'}, {"quiet", no_argument, NULL, 'q'},
+		{"help", no_argument, NULL, '?'},        {NULL, 0, NULL, 0},
 	};
 	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
 		switch (option) {
@@ -227,6 +226,7 @@ static void options_read(struct stub *stub, int argc, char **argv)
 		case 'p': stub->port = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'u': stub->unix_path = optarg; break;
 		case 'm': stub->max = (uint32_t)strtoul(optarg, NULL, 10); break;
+		case 's': stub->spoil = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'w': stub->password = optarg; break;
 		case 'q': stub->quiet = true; break;
 		case 'a':

@@ -41,6 +41,7 @@ enum stub_auth { STUB_TRUST, STUB_MD5, STUB_SCRAM };
 struct stub {
 	const char *host, *unix_path, *password;
 	uint32_t port, max; /* max 0: none */
+	uint32_t spoil, spoil_count, spoiled;
 	enum stub_auth auth;
 	bool quiet;
 	int epoll;
@@ -96,6 +97,7 @@ struct run {
 	enum run_step step;
 	bool extended;
 	bool kept;          /* the text lies in `copy` */
+	bool again;         /* the answer comes twice */
 	bool first;         /* statement of its query: an empty query has one, too */
 	struct span text;   /* of a simple query: what is left */
 	struct span source; /* ... with the statement under way */

@@ -269,6 +269,33 @@ static void run_tail(struct session *session)
 		session_message(session, 's', NULL, 0);
 	else
 		run_tag(session);
+	if (run->again) {
+		run->again = false;
+		run->row = 0;
+		run->step = RUN_HEAD;
+	}
+}
+
+/* Every n-th row goes wrong, in one of four ways by turns; true if it never comes. */
+static bool run_spoil(struct session *session)
+{
+	static const char lie[] = "spoiled";
+	struct stub *stub = session->stub;
+	struct run *run = &session->run;
+	run->again = false;
+	if (stub->spoil == 0 || run->plan.kind != PLAN_ROWS || ++stub->spoil_count < stub->spoil)
+		return false;
+	stub->spoil_count = 0;
+	switch (stub->spoiled++ % 4) {
+	case 0:
+		run->plan.columns[0].text = span_text(lie);
+		run->plan.columns[0].size = sizeof lie - 1;
+		break;
+	case 1: run->row_end = 0; break;
+	case 2: run->again = true; break;
+	default: return true;
+	}
+	return false;
 }
 
 /* The next statement of a simple query, or its end. */
@@ -289,22 +316,29 @@ static void run_statement(struct session *session)
 	run->step = RUN_BEGIN;
 }
 
+/* Delays a statement that says so. */
+static void run_begin(struct session *session)
+{
+	struct run *run = &session->run;
+	bool never = run_spoil(session);
+	session->stub->queries++;
+	run->step = RUN_HEAD;
+	if (run->plan.delay_us == 0 && !never)
+		return;
+	run_keep(session);
+	run->step = RUN_DELAYED;
+	if (!never)
+		timers_set(&session->stub->timers, &session->timer,
+		           clock_now() + run->plan.delay_us * NS_PER_US);
+}
+
 void run_go(struct session *session)
 {
 	struct run *run = &session->run;
 	while (session->fd >= 0 && !session->ending) {
 		switch (run->step) {
 		case RUN_STATEMENT: run_statement(session); break;
-		case RUN_BEGIN:
-			run->step = RUN_HEAD;
-			session->stub->queries++;
-			if (run->plan.delay_us == 0)
-				break;
-			run_keep(session);
-			run->step = RUN_DELAYED;
-			timers_set(&session->stub->timers, &session->timer,
-			           clock_now() + run->plan.delay_us * NS_PER_US);
-			return;
+		case RUN_BEGIN: run_begin(session); break;
 		case RUN_HEAD: run_head(session); break;
 		case RUN_ROWS:
 			if (!rows_add(session)) {
