@@ -118,9 +118,24 @@ static void core_turn(uint32_t index)
 	worker_turn(&workers[index], -1);
 }
 
+/* A worker that sleeps has been woken for every mail: a lost ring of the bell is
+ * not for the next timer to make good. */
+static void nobody_sleeps_over_mail(void)
+{
+	for (uint32_t i = 0; i < process.worker_count; i++) {
+		const struct ring *ring = world.rings[i];
+		SIM_CHECK(mailbox_is_empty(&workers[i].mailbox) || ring_is_ready(ring) ||
+		                  ring_is_late(ring),
+		          "worker %u sleeps over mail", i);
+	}
+}
+
 static bool core_step(void)
 {
-	return drive_step_rings(core_turn);
+	if (drive_step_rings(core_turn))
+		return true;
+	nobody_sleeps_over_mail();
+	return false;
 }
 
 static void command_send(enum command_kind kind)

@@ -309,6 +309,14 @@ bool ring_is_ready(const struct ring *ring)
 	return ring->woken || ring->queued > 0 || ring->deadline_us <= world.now_us;
 }
 
+bool ring_is_late(const struct ring *ring)
+{
+	for (uint32_t i = 0; i < ring->op_count; i++)
+		if (ring->ops[i]->has_kept)
+			return true;
+	return false;
+}
+
 uint64_t ring_deadline_us(const struct ring *ring)
 {
 	return ring->deadline_us;

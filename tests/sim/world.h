@@ -183,6 +183,9 @@ bool ring_is_ready(const struct ring *ring);
 uint64_t ring_deadline_us(const struct ring *ring);
 void ring_wake(struct ring *ring);
 
+/* A completion is on its way that the ring's owner has not seen. */
+bool ring_is_late(const struct ring *ring);
+
 /* Receive buffers and operations that a ring has not got back. */
 uint32_t ring_lent(const struct ring *ring);
 uint32_t ring_operations(const struct ring *ring);
