@@ -162,8 +162,12 @@ static void job_start(struct server *server, const struct post *post)
 	struct worker *worker = server->worker;
 	struct cancel_job *job = slab_acquire(&worker->jobs);
 	uint64_t limit = worker->config->settings.cancel_wait_timeout;
-	if (job == NULL)
+	if (job == NULL) {
+		if (post != NULL)
+			reply_to(worker, post->cancel.requester_worker, post->cancel.requester_slot,
+			         post->cancel.requester_generation);
 		return;
+	}
 	job->worker = worker;
 	job->server = server;
 	job->timer.fire = job_timeout;

@@ -30,7 +30,7 @@
 #include "proto/sqlstate.h"
 #include "proto/write.h"
 
-enum { LOG_TEXT_MAX = 1024 };
+enum { LOG_TEXT_MAX = 1024, SILENT_MAX = 256, WELCOME_FIXED = 256, VAR_OVERHEAD = 80 };
 
 static const uint16_t allowed_moves[CLIENT_STATE_COUNT] = {
 #define TO(state) (1U << CLIENT_##state)
@@ -124,7 +124,11 @@ static void client_count(struct client *client, int32_t change)
 
 void client_open(struct worker *worker, int fd, bool is_unix)
 {
-	struct client *client = worker->stopping ? NULL : slab_acquire(&worker->clients);
+	uint32_t count = atomic_load_explicit(&worker->process->clients, memory_order_relaxed);
+	uint32_t most = (uint32_t)MAX(worker->config->settings.max_client_conn, 0) + SILENT_MAX;
+	/* beyond the limit there is room to say so to a few, not to a flood */
+	bool room = !worker->stopping && count < most;
+	struct client *client = room ? slab_acquire(&worker->clients) : NULL;
 	if (client == NULL) {
 		sys_close(fd);
 		return;
@@ -195,10 +199,10 @@ static void client_let_server_go(struct client *client)
 		return;
 	bool whole = client_is_between(client);
 	relay_detach(server);
-	if (server->setting_vars || track_owes(&server->track))
-		server_close(server, "client disconnected with query in progress");
-	else if (!whole || !track_is_free(&server->track))
+	if (!server->track.ready || !whole)
 		server_close(server, "client disconnect while server was not ready");
+	else if (server->setting_vars || !track_is_free(&server->track))
+		server_close(server, "client disconnected with query in progress");
 	else
 		server_release(server);
 }
@@ -253,10 +257,10 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 	client_uncount(client);
 	if (may_speak)
 		client_say(client, sqlstate != NULL ? sqlstate : SQLSTATE_PROTOCOL_VIOLATION, text);
-	if (conn_is_flushed(&client->conn) || client->conn.state != CONN_OPEN)
-		conn_close(&client->conn);
-	else
+	if (client->conn.state == CONN_OPEN && !client->conn.ended)
 		conn_finish(&client->conn);
+	else
+		conn_close(&client->conn);
 }
 
 void client_fail(struct client *client, const char *sqlstate, const char *text)
@@ -308,13 +312,20 @@ static bool client_key(struct client *client)
 	return false;
 }
 
-void client_welcome(struct client *client)
+/* What the welcome takes at most. */
+static uint32_t welcome_size(const struct client *client, const struct welcome *welcome)
 {
-	struct pool *pool = client->pool;
-	const struct welcome *welcome = atomic_load_explicit(&pool->record->welcome,
-	                                                     memory_order_acquire);
-	CHECK(welcome != NULL);
-	struct buf *buf = buf_block(&client->worker->loop.bufs, 16000);
+	const char *notice = client->worker->config->settings.login_notify_message;
+	uint32_t size = WELCOME_FIXED + welcome->size + 5 * welcome->untracked_count;
+	for (uint32_t i = 0; i < vars_count(); i++)
+		if (client->vars.values[i] != NULL)
+			size += client->vars.values[i]->size + VAR_OVERHEAD;
+	return size + (notice != NULL ? (uint32_t)strlen(notice) : 0) + VARS_MAX * VAR_OVERHEAD;
+}
+
+void client_welcome(struct client *client, const struct welcome *welcome)
+{
+	struct buf *buf = buf_block(&client->worker->loop.bufs, welcome_size(client, welcome));
 	if (buf == NULL || !client_key(client)) {
 		if (buf != NULL)
 			buf_drop(&client->worker->loop.bufs, buf);
@@ -338,6 +349,11 @@ void client_welcome(struct client *client)
 	if (notice != NULL && *notice != '\0')
 		write_notice(&out, notice, NULL);
 	write_ready(&out, 'I');
+	client_hold(client, client->login->bytes, client->login->size); /* it was quick */
+	if (client->state == CLIENT_CLOSING) {
+		buf_drop(&client->worker->loop.bufs, buf);
+		return;
+	}
 	login_free(client);
 	client_move(client, CLIENT_READY);
 	client->query_us = client->xact_us = 0; /* wait_us: pool_unqueue() */
@@ -347,7 +363,7 @@ void client_welcome(struct client *client)
 	} else {
 		buf->used = out.size;
 		conn_send(&client->conn, buf, 0, out.size);
-		conn_resume(&client->conn);
+		relay_resume(client);
 	}
 	buf_drop(&client->worker->loop.bufs, buf);
 }
@@ -355,6 +371,10 @@ void client_welcome(struct client *client)
 void client_janitor(struct worker *worker)
 {
 	uint64_t limit = worker->config->settings.client_login_timeout;
+	uint64_t cancel_limit = worker->config->settings.cancel_wait_timeout + 1000000;
+	list_each_safe (struct client, asking, link, &worker->cancels)
+		if (worker->loop.now_us - asking->connect_us > cancel_limit)
+			client_close(asking, "cancel_wait_timeout");
 	if (limit == 0)
 		return;
 	list_each_safe (struct client, client, link, &worker->logins)
@@ -391,7 +411,7 @@ static void on_eof(struct conn *conn)
 		relay_client_eof(client);
 	else if (client->state == CLIENT_STARTUP && login_is_silent(client))
 		client_close(client, NULL);
-	else if (client->state != CLIENT_CANCEL)
+	else
 		client_close(client, "client unexpected eof");
 }
 
@@ -400,11 +420,13 @@ static void on_room(struct conn *conn)
 	relay_client_room(client_of(conn));
 }
 
-/* While it is queued nothing is read: a client that has gone is not served. */
+/* While it is queued nothing is read: a client that has gone is not served, but
+ * for one that said goodbye behind its queries, as PostgreSQL runs those. */
 static void on_hangup(struct conn *conn)
 {
 	struct client *client = client_of(conn);
-	if (client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME)
+	bool queued = client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME;
+	if (queued && !relay_says_goodbye(client))
 		client_close(client, "client unexpected eof");
 }
 

@@ -80,6 +80,7 @@ struct client {
 	bool drop_next;     /* its next message was answered already */
 	bool relaying;      /* inside relay_up: no second entry */
 	bool ended;         /* it will send no more */
+	bool vanished;      /* by end of file, not Terminate */
 	bool notified;      /* of its wait (query_wait_notify) */
 	bool console_busy;  /* a console command is under way */
 	bool protocol_long; /* speaks 3.2 */
@@ -106,7 +107,7 @@ void client_close(struct client *client, const char *reason);
 void client_server_gone(struct client *client, const char *reason);
 
 /* Logged in: sends the welcome of its pool, and goes READY. */
-void client_welcome(struct client *client);
+void client_welcome(struct client *client, const struct welcome *welcome);
 
 /* Every third of a second: timeouts of clients that are in no pool. */
 void client_janitor(struct worker *worker);

@@ -22,6 +22,7 @@
 #include "core/process.h"
 #include "core/sockets.h"
 #include "core/worker.h"
+#include "net/resolve.h"
 #include "net/ring.h"
 #include "net/sys.h"
 
@@ -150,6 +151,11 @@ bool crew_start(struct crew *crew, struct sockets *sockets)
 {
 	struct process *process = crew->process;
 	crew->sockets = sockets;
+	int helper = resolve_start();
+	if (helper != 0) {
+		log_fatal("cannot start the helper for host names: %s", strerror(-helper));
+		return false;
+	}
 	for (uint32_t i = 0; i < process->worker_count; i++) {
 		struct recruit *recruit = crew->recruits[i];
 		char name[32];
@@ -195,6 +201,7 @@ bool crew_join(struct crew *crew, uint64_t timeout_us)
 		return false;
 	for (uint32_t i = 0; i < process->worker_count; i++)
 		sys_thread_join(crew->recruits[i]->thread);
+	resolve_stop();
 	/* Mail that came behind the last look of its receiver. */
 	control_drain(process);
 	for (uint32_t i = 0; i < process->worker_count; i++) {

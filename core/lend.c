@@ -97,7 +97,7 @@ static struct server *lent_revive(struct worker *worker, struct pool *pool,
 		if (lent->values[i] != NULL) {
 			vars_set(&worker->words, &server->vars, i, lent->values[i]);
 			if (server->vars.values[i] != NULL)
-				server->vars.values[i]->proven = true;
+				server->vars.values[i]->proven |= 1U << i;
 		}
 	if (!conn_accept(&server->conn, &worker->loop, lent->fd, RING_GROUP_SERVER,
 	                 &server_events)) {

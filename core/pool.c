@@ -166,16 +166,23 @@ static void publish(_Atomic uint32_t *to, uint32_t value)
 	atomic_store_explicit(to, value, memory_order_relaxed);
 }
 
+static uint64_t unused_since(struct list *servers)
+{
+	struct link *last = list_last(servers);
+	return last == NULL ? UINT64_MAX : CONTAINER(struct server, link, last)->request_us;
+}
+
 void pool_publish(struct pool *pool)
 {
-	const struct list *servers = pool->servers;
-	struct link *last = list_last(&servers[SERVER_IDLE]);
-	uint64_t oldest = last != NULL ? CONTAINER(struct server, link, last)->request_us : 0;
-	publish(&pool->idle_count, servers[SERVER_IDLE].count);
+	struct list *servers = pool->servers;
+	uint64_t since = MIN(unused_since(&servers[SERVER_IDLE]),
+	                     unused_since(&servers[SERVER_USED]));
+	publish(&pool->idle_count, servers[SERVER_IDLE].count + servers[SERVER_USED].count);
 	publish(&pool->connected_count, pool_server_count(pool) - servers[SERVER_LOGIN].count -
 	                                        servers[SERVER_CLOSING].count);
 	publish(&pool->client_count, pool->active.count + pool->waiting.count);
-	atomic_store_explicit(&pool->idle_since_us, oldest, memory_order_relaxed);
+	atomic_store_explicit(&pool->idle_since_us, since == UINT64_MAX ? 0 : since,
+	                      memory_order_relaxed);
 }
 
 static bool is_shutting_down(const struct pool *pool)
@@ -205,7 +212,10 @@ static struct server *pool_take(struct pool *pool)
 void pool_check_one(struct pool *pool)
 {
 	struct list *used = &pool->servers[SERVER_USED];
-	if (list_is_empty(used) || pool->servers[SERVER_TESTED].count >= pool->waiting.count)
+	uint32_t wanted = pool->waiting.count;
+	if (pool->remote_ticket != 0)
+		wanted += pool->remote_wanted;
+	if (list_is_empty(used) || pool->servers[SERVER_TESTED].count >= wanted)
 		return;
 	struct server *server = LIST_FRONT(struct server, link, used);
 	if (pool->limits.check_query == NULL) {
@@ -282,11 +292,15 @@ void pool_wait_welcome(struct pool *pool, struct client *client)
 	pool_demand(pool);
 }
 
-void pool_unqueue(struct pool *pool, struct client *client)
+static void pool_waited(struct pool *pool, struct client *client)
 {
 	if (client->wait_us != 0)
 		pool->counters.wait_time += pool->worker->loop.now_us - client->wait_us;
 	client->wait_us = 0;
+}
+
+static void pool_queue_shorter(struct pool *pool)
+{
 	if (!list_is_empty(&pool->waiting))
 		return;
 	wheel_disarm(&pool->worker->loop.wheel, &pool->demand_timer);
@@ -294,15 +308,28 @@ void pool_unqueue(struct pool *pool, struct client *client)
 		home_demand(pool);
 }
 
+void pool_unqueue(struct pool *pool, struct client *client)
+{
+	pool_waited(pool, client);
+	pool_queue_shorter(pool);
+}
+
+/* The first that waits for a server, not for the pool itself. */
+static struct client *pool_first(const struct pool *pool)
+{
+	list_each (struct client, client, link, &pool->waiting)
+		if (client->state == CLIENT_WAITING)
+			return client;
+	return NULL;
+}
+
 void pool_serve(struct pool *pool)
 {
 	if (pool->serving)
 		return;
 	pool->serving = true;
-	while (!list_is_empty(&pool->waiting) && !pool_is_paused(pool)) {
-		struct client *client = LIST_FRONT(struct client, link, &pool->waiting);
-		if (client->state == CLIENT_WELCOME)
-			break; /* the first in the queue waits for the pool itself */
+	struct client *client;
+	while (!pool_is_paused(pool) && (client = pool_first(pool)) != NULL) {
 		struct server *server = pool_take(pool);
 		if (server == NULL)
 			break;
@@ -339,8 +366,10 @@ static void remote_serve(struct pool *pool)
 {
 	while (remote_is_first(pool)) {
 		struct server *server = pool_take(pool);
-		if (server == NULL)
+		if (server == NULL) {
+			pool_check_one(pool); /* and then it is offered again */
 			return;
+		}
 		uint32_t to = pool->remote_worker;
 		if (pool->remote_wanted <= 1)
 			pool->remote_ticket = 0;
@@ -367,22 +396,30 @@ void pool_offer(struct pool *pool, struct server *server)
 
 void pool_welcome(struct pool *pool)
 {
-	if (pool->welcome_waiting == 0 ||
-	    atomic_load_explicit(&pool->record->welcome, memory_order_acquire) == NULL)
+	const struct welcome *welcome = atomic_load_explicit(&pool->record->welcome,
+	                                                     memory_order_acquire);
+	if (pool->welcome_waiting == 0 || welcome == NULL)
 		return;
 	list_each_safe (struct client, client, link, &pool->waiting) {
 		if (client->state != CLIENT_WELCOME)
 			continue;
-		client_welcome(client);
-		pool_unqueue(pool, client);
+		pool_waited(pool, client);
+		client_welcome(client, welcome); /* it may queue again at once */
 	}
+	pool_queue_shorter(pool);
 }
 
 static void pool_give(struct pool *pool, uint32_t to)
 {
 	struct server *server = pool_take(pool);
-	if (server != NULL)
+	if (server != NULL) {
 		lend_server(server, to);
+	} else if (pool->remote_ticket == 0 && !list_is_empty(&pool->servers[SERVER_USED])) {
+		pool->remote_ticket = pool->worker->loop.now_us;
+		pool->remote_worker = to;
+		pool->remote_wanted = 1;
+		pool_check_one(pool);
+	}
 	pool_gave(pool, to, server != NULL, true);
 }
 

@@ -19,7 +19,9 @@
 #include "net/conn.h"
 #include "proto/write.h"
 
-enum { NOTICE_MAX = 256 };
+/* Whoever closes its sending side only still gets the answer, if it comes soon;
+ * most who do so are gone. */
+enum { NOTICE_MAX = 256, HALF_CLOSED_US = 1000 * 1000 };
 
 static bool is_over(uint64_t now, uint64_t since, uint64_t limit)
 {
@@ -106,6 +108,7 @@ static void clients_look(struct pool *pool, uint64_t now)
 static void active_look(struct pool *pool, struct server *server, uint64_t now)
 {
 	const struct pool_limits *limits = &pool->limits;
+	const struct client *client = server->client;
 	bool in_block = server->track.status == 'T' || server->track.status == 'E';
 	if (is_over(now, server->query_us, limits->query_timeout))
 		server_close(server, "query timeout");
@@ -114,6 +117,9 @@ static void active_look(struct pool *pool, struct server *server, uint64_t now)
 		server_close(server, "idle transaction timeout");
 	else if (is_over(now, server->xact_us, limits->transaction_timeout))
 		server_close(server, "transaction timeout");
+	else if (client != NULL && client->vanished &&
+	         is_over(now, client->request_us, HALF_CLOSED_US))
+		server_close(server, "client disconnect while server was not ready");
 	else if (server->close_needed && server->track.ready && server->query_us == 0 &&
 	         limits->mode == POOL_SESSION && pool->worker->config->settings.server_fast_close)
 		server_close(server, "database configuration changed");
@@ -153,6 +159,14 @@ static void unused_look(struct pool *pool, struct server *server, uint64_t now)
 		server_move(server, SERVER_USED);
 }
 
+/* A check or reset that does not end keeps a credit for nothing. */
+static uint64_t test_limit(const struct pool *pool)
+{
+	uint64_t query = pool->limits.query_timeout;
+	uint64_t connect = pool->worker->config->settings.server_connect_timeout;
+	return query != 0 ? query : connect;
+}
+
 void pool_janitor(struct pool *pool)
 {
 	static const uint8_t unused[] = {SERVER_IDLE, SERVER_USED};
@@ -163,8 +177,13 @@ void pool_janitor(struct pool *pool)
 	for (size_t i = 0; i < sizeof unused; i++)
 		list_each_safe (struct server, server, link, &pool->servers[unused[i]])
 			unused_look(pool, server, now);
-	if (atomic_load(&pool->record->database->removed))
+	list_each_safe (struct server, tested, link, &pool->servers[SERVER_TESTED])
+		if (is_over(now, tested->query_us, test_limit(pool)))
+			server_close(tested, "server_check_query timeout");
+	if (atomic_load(&pool->record->database->removed)) {
 		pool_kick_clients(pool, "database removed");
+		pool_close_unused(pool, "database removed");
+	}
 	pool_publish(pool);
 	if (pool->home != NULL)
 		home_janitor(pool->home);

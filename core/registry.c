@@ -182,7 +182,7 @@ struct database *registry_database(struct registry *registry, const struct confi
 		return NULL;
 	pthread_mutex_lock(&registry->mutex);
 	struct database *database = database_find(registry, name);
-	if (database == NULL) {
+	if (database == NULL && registry->database_count < REGISTRY_NAMES_MAX) {
 		database = database_new(registry, name);
 		if (database != NULL) {
 			database->is_auto = *made_auto = !is_named;
@@ -199,7 +199,7 @@ struct user *registry_user(struct registry *registry, const struct config *confi
 		return NULL;
 	pthread_mutex_lock(&registry->mutex);
 	struct user *user = user_find(registry, name);
-	if (user == NULL) {
+	if (user == NULL && registry->user_count < REGISTRY_NAMES_MAX) {
 		user = record_new(sizeof *user);
 		if (user != NULL) {
 			text_copy(user->name, sizeof user->name, name);

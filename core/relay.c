@@ -63,6 +63,7 @@ void relay_attach(struct client *client, struct server *server)
 	server_move(server, SERVER_ACTIVE);
 	client->server = server;
 	server->client = client;
+	server->cut = false;
 	client->pool->counters.server_assignment_count++;
 	if (conn_is_full(&client->conn))
 		conn_pause(&server->conn);
@@ -77,6 +78,7 @@ void relay_detach(struct server *server)
 {
 	struct client *client = server->client;
 	CHECK(client != NULL && client->server == server);
+	server->cut = !client_is_between(client);
 	client->server = NULL;
 	server->client = NULL;
 	server->query_us = server->xact_us = 0;
@@ -114,6 +116,7 @@ void relay_settle(struct server *server)
 	    !client_is_between(client) || !track_is_free(&server->track))
 		return;
 	relay_detach(server);
+	relay_flow(client); /* that server may have been full */
 	server_release(server);
 }
 

@@ -35,6 +35,9 @@ void relay_cancel_waiting(struct client *client);
 void relay_client_room(struct client *client);
 void relay_server_room(struct server *server);
 
+/* Whether a queued client has put Terminate behind what it asked. */
+bool relay_says_goodbye(const struct client *client);
+
 /* The client will send no more: it is closed when all is answered. */
 void relay_client_eof(struct client *client);
 

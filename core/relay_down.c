@@ -59,13 +59,14 @@ static void down_forward(struct server *server, struct run *run, const struct pi
 }
 
 /* A message that passes in pieces. */
-static enum verdict down_verdict(struct server *server, uint8_t type)
+static enum verdict down_verdict(struct server *server, struct run *run, uint8_t type)
 {
 	bool own = track_is_skipping_own(&server->track);
 	if (own && type == 'E')
 		server->own_failed = true;
 	enum verdict verdict = track_reply(&server->track, type, 0);
 	if (verdict == VERDICT_BAD) {
+		down_flush(server, run);
 		server_close(server, "unknown pkt");
 		return VERDICT_DROP;
 	}
@@ -115,6 +116,7 @@ static enum verdict down_ready(struct server *server, struct run *run, char stat
 	bool is_statement = server->pool->limits.mode == POOL_STATEMENT;
 	enum verdict verdict = track_reply(&server->track, 'Z', status);
 	if (verdict == VERDICT_BAD) {
+		down_flush(server, run);
 		server_close(server, "unknown pkt");
 		return VERDICT_DROP;
 	}
@@ -189,7 +191,7 @@ static bool down_piece(struct server *server, struct run *run, const struct piec
 		return server->state != SERVER_CLOSING;
 	}
 	if (piece->first)
-		server->dropping = down_verdict(server, piece->type) != VERDICT_FORWARD;
+		server->dropping = down_verdict(server, run, piece->type) != VERDICT_FORWARD;
 	if (server->state == SERVER_CLOSING)
 		return false;
 	if (!server->dropping && server->client != NULL)
@@ -221,6 +223,10 @@ void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t 
 	if (client == NULL)
 		return;
 	down_flush(server, &run);
+	if (client->ended && track_owes(&server->track) && !track_will_end(&server->track)) {
+		client_close(client, client->reason); /* a COPY waits for data from it */
+		return;
+	}
 	if (client->held_first != NULL && client->state == CLIENT_READY && !server->vars_unproven &&
 	    !track_full(&server->track))
 		relay_resume(client);

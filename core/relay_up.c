@@ -61,7 +61,7 @@ static void up_end(struct client *client, const char *reason)
 	client->ended = true;
 	client->reason = reason;
 	bool will_end = server != NULL && track_will_end(&server->track) &&
-	                client_is_between(client) && client->held_first == NULL;
+	                client_is_between(client);
 	if (!will_end)
 		client_close(client, reason);
 }
@@ -135,8 +135,6 @@ static enum verdict up_server(struct client *client)
 static enum verdict up_verdict(struct client *client, uint8_t type)
 {
 	enum message_use use = message_use(SIDE_CLIENT, type);
-	if (client->ended)
-		return VERDICT_DROP;
 	if (client->drop_next) {
 		client->drop_next = false;
 		return VERDICT_DROP;
@@ -177,13 +175,29 @@ static void fail_header(struct client *client, struct span in)
 	client_fail(client, NULL, text);
 }
 
+/* What comes next may end the client.  If its server owes nothing, that server
+ * would be handed on, so the end of the last message must be with it by then. */
+static void up_flush_last(struct client *client, struct run *run)
+{
+	if (client->server != NULL && !track_owes(&client->server->track))
+		up_flush(client, run);
+}
+
+/* Nothing is owed and nothing will come of what was just sent (late COPY data,
+ * a Flush): no reply will part the pair. */
+static void up_settle(struct client *client)
+{
+	if (client->server != NULL && !track_owes(&client->server->track))
+		relay_settle(client->server);
+}
+
 /* Returns where it stopped: `to`, or the start of what must wait. */
 static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
 {
 	uint32_t max = client->worker->config->settings.max_packet_size;
 	struct span in = span_of(buf->data + from, to - from);
 	struct run run = {.buf = buf, .from = from, .to = from};
-	while (client->state == CLIENT_READY) {
+	while (client->state == CLIENT_READY && !client->ended) {
 		struct scan before = client->scan;
 		struct span rest = in;
 		struct piece piece;
@@ -196,6 +210,7 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 			return to;
 		}
 		if (piece.first) {
+			up_flush_last(client, &run);
 			enum verdict verdict = up_verdict(client, piece.type);
 			if (client->state == CLIENT_CLOSING)
 				return to;
@@ -210,7 +225,7 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 			up_forward(client, &run, &piece, to - rest.size, to - in.size);
 	}
 	up_flush(client, &run);
-	return to - in.size;
+	return client->ended ? to : to - in.size; /* nothing counts behind Terminate */
 }
 
 void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
@@ -221,8 +236,10 @@ void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to
 	if (client->state == CLIENT_CLOSING)
 		return;
 	client_hold(client, buf->data + used, to - used);
-	if (client->state != CLIENT_CLOSING)
-		relay_flow(client);
+	if (client->state == CLIENT_CLOSING)
+		return;
+	relay_flow(client);
+	up_settle(client);
 }
 
 void relay_resume(struct client *client)
@@ -244,6 +261,7 @@ void relay_resume(struct client *client)
 		slab_release(&worker->helds, held);
 	}
 	relay_flow(client);
+	up_settle(client);
 }
 
 /* What it asked first is answered as PostgreSQL answers a cancel: a Query by an
@@ -265,8 +283,24 @@ void relay_cancel_waiting(struct client *client)
 	relay_resume(client);
 }
 
+bool relay_says_goodbye(const struct client *client)
+{
+	struct scan scan = client->scan;
+	for (const struct held *held = client->held_first; held != NULL; held = held->next) {
+		struct span in = span_of(held->buf->data + held->from, held->to - held->from);
+		struct piece piece;
+		while (scan_next(&scan, &in, UINT32_MAX, &piece) == SCAN_PIECE)
+			if (piece.first && message_use(SIDE_CLIENT, piece.type) == USE_END)
+				return true;
+	}
+	return false;
+}
+
 void relay_client_eof(struct client *client)
 {
-	if (!client->ended)
-		up_end(client, "client unexpected eof");
+	if (client->ended)
+		return;
+	client->vanished = true;
+	client->request_us = client->worker->loop.now_us;
+	up_end(client, "client unexpected eof");
 }

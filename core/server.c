@@ -124,25 +124,33 @@ struct server *server_new(struct pool *pool)
 	return server;
 }
 
+static void server_give_credit(struct server *server)
+{
+	struct pool_record *record = server->pool->record;
+	if (!server->has_credit)
+		return;
+	server->has_credit = false;
+	ledger_give(&record->user->account, &record->database->account, &record->account);
+	home_tell(server->pool, POST_CREDIT);
+}
+
 /* Everything that could still refer to it has ended. */
 void server_ended(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct worker *worker = server->worker;
 	CHECK(server->client == NULL && server->cancel == NULL);
-	if (!server->closed || server->resolving)
+	if (!server->closed)
 		return;
+	server_give_credit(server);
+	if (server->resolving)
+		return; /* the helper still refers to it */
 	wheel_disarm(&worker->loop.wheel, &server->timer);
 	server_login_free(server);
 	part_fini(&server->part);
 	vars_clear(&worker->words, &server->vars);
 	free(track_fini(&server->track));
 	list_remove(&pool->servers[server->state], &server->link);
-	if (server->has_credit) {
-		struct pool_record *record = pool->record;
-		ledger_give(&record->user->account, &record->database->account, &record->account);
-		home_tell(pool, POST_CREDIT);
-	}
 	slab_release(&worker->servers, server);
 }
 
@@ -163,7 +171,7 @@ static void server_say_goodbye(struct server *server)
 {
 	uint8_t packet[8];
 	struct writer out = writer_over(packet, sizeof packet);
-	bool between = server->client == NULL || client_is_between(server->client);
+	bool between = server->client != NULL ? client_is_between(server->client) : !server->cut;
 	if (server->logged_in && between) {
 		write_terminate(&out);
 		conn_send_copy(&server->conn, packet, out.size);
@@ -177,7 +185,8 @@ static void server_say_goodbye(struct server *server)
 void server_close(struct server *server, const char *reason)
 {
 	struct worker *worker = server->worker;
-	bool is_away = server->state == SERVER_LENDING && server->conn.state == CONN_CLOSED;
+	bool is_away = server->state == SERVER_LENDING && server->conn.state == CONN_CLOSED &&
+	               !server->closed; /* it is the receiver's by now */
 	if (server->state == SERVER_CLOSING || is_away)
 		return;
 	if (server->login != NULL)
@@ -193,8 +202,8 @@ void server_close(struct server *server, const char *reason)
 	struct client *client = server->client;
 	/* not in the middle of a message; and after a server's own last word (FATAL
 	 * 57P01, say) the client needs no second one */
-	bool may_speak = server_is_between(server) &&
-	                 !(server->conn.ended && server->scan.type == 'E');
+	bool is_gone = server->conn.ended || server->conn.state == CONN_CLOSED;
+	bool may_speak = server_is_between(server) && !(is_gone && server->scan.type == 'E');
 	server_say_goodbye(server);
 	if (client != NULL) {
 		relay_detach(server);
@@ -221,6 +230,8 @@ void server_query_own(struct server *server, const char *sql)
 	write_query(&out, sql);
 	CHECK(!out.failed);
 	server->own_failed = false;
+	if (server->query_us == 0)
+		server->query_us = server->worker->loop.now_us;
 	track_skip_request(&server->track, 'Q');
 	buf->used = out.size;
 	conn_send(&server->conn, buf, 0, out.size);
@@ -285,7 +296,9 @@ void server_parameter(struct server *server, const char *name, const char *value
 	struct words *words = &server->worker->words;
 	vars_set(words, &server->vars, (uint32_t)index, value);
 	if (server->vars.values[index] != NULL)
-		server->vars.values[index]->proven = true;
+		server->vars.values[index]->proven |= 1U << index;
+	else /* too large to be kept: it must not stay for the next client */
+		server->close_needed = true;
 	struct client *client = server->client;
 	if (client != NULL && !server->setting_vars)
 		vars_set(words, &client->vars, (uint32_t)index, value);

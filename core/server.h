@@ -68,6 +68,7 @@ struct server {
 	bool dropping;               /* the rest of the message under way is dropped */
 	bool resolving;              /* its host name is with the helper */
 	bool closed;                 /* its conn is closed */
+	bool cut;                    /* its last client left in the middle of a message */
 	bool forced;                 /* its password is that of the database entry */
 	bool logged_in;              /* ReadyForQuery has come; `login` stays for connect_query */
 	bool login_told;             /* the home knows how the login ended */

@@ -28,13 +28,15 @@
 #include "proto/sqlstate.h"
 #include "proto/write.h"
 
-enum { PACKET_MAX = 4096, PAIRS_MAX = 16384 };
+enum { PACKET_MAX = 4096, PAIRS_MAX = 16384, REQUESTS_MAX = 16 };
 
 struct server_login {
+	struct config *config; /* held: the secret lies in it */
 	struct scram_client scram;
 	bool scram_begun, scram_verified, scram_final;
 	bool authenticated;
 	bool has_key;
+	uint32_t requests; /* for authentication */
 	const char *secret;
 	enum secret_kind kind;
 	uint32_t pairs_size, pairs_count;
@@ -59,6 +61,8 @@ void server_login_free(struct server *server)
 {
 	if (server->login == NULL)
 		return;
+	if (server->login->config != NULL)
+		config_drop(server->login->config);
 	bytes_wipe(server->login, sizeof *server->login);
 	free(server->login);
 	server->login = NULL;
@@ -104,8 +108,10 @@ static bool is_scram_secret(const char *secret)
 static void secret_find(struct server *server)
 {
 	const struct database_entry *entry = entry_of(server);
-	const struct config *config = server->worker->config;
+	struct config *config = server->worker->config;
 	struct server_login *login = server->login;
+	config_hold(config);
+	login->config = config;
 	if (entry != NULL && entry->user != NULL && entry->password != NULL) {
 		login->secret = entry->password;
 		server->forced = true;
@@ -333,6 +339,10 @@ static void authentication(struct server *server, struct span body)
 	struct reader in = reader_of(body);
 	uint32_t code = reader_u32(&in);
 	const char *secret = login->secret != NULL ? login->secret : "";
+	if (++login->requests > REQUESTS_MAX) {
+		server_login_failed(server, "", "login without end", "bad packet");
+		return;
+	}
 	switch (in.failed ? UINT32_MAX : code) {
 	case 0:
 		/* a SCRAM server that leaves out its proof is not the one we know */
@@ -377,7 +387,8 @@ static void parameter(struct server *server, struct span body)
 static void login_error(struct server *server, struct span body)
 {
 	char text[REASON_MAX + 1];
-	text_set(text, sizeof text, error_field(body, 'M'));
+	const char *said = error_field(body, 'M');
+	text_set(text, sizeof text, *said != '\0' ? said : "server login failed");
 	server_log(server, LOG_WARNING_, "server login failed: %s %s", error_field(body, 'S'),
 	           text);
 	server_login_failed(server, error_sqlstate(body), text, text);
@@ -414,6 +425,11 @@ static void welcome_publish(struct server *server)
 void server_login_done(struct server *server)
 {
 	struct worker *worker = server->worker;
+	if (!server_is_clean(server)) { /* a connect_query that left a transaction open, say */
+		server_login_failed(server, "", "server was not ready after login",
+		                    "server was not ready after login");
+		return;
+	}
 	wheel_disarm(&worker->loop.wheel, &server->timer);
 	welcome_publish(server);
 	server_login_free(server);

@@ -225,7 +225,7 @@ uint32_t vars_difference(const struct vars *client, const struct vars *server, c
 		if (want == have || want == NULL || have == NULL)
 			continue;
 		sql_set(&out, i, want);
-		*proven = *proven && want->proven;
+		*proven = *proven && (want->proven & 1U << i) != 0;
 	}
 	return out.failed ? UINT32_MAX : out.size;
 }

@@ -22,7 +22,7 @@ struct word {
 	uint32_t holders;
 	uint32_t hash;
 	uint16_t size;
-	bool proven; /* a server has reported or accepted it for some parameter */
+	uint32_t proven; /* a bit per parameter for which a server has reported it */
 	char text[];
 };
 

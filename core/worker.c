@@ -210,8 +210,11 @@ static bool post_to_home(struct worker *worker, struct post *post)
 static bool post_to_pool(struct worker *worker, struct post *post)
 {
 	struct pool *pool = pool_get(worker, post->pool);
+	struct pool_record *record = post->pool;
 	if (pool != NULL)
 		pool_post(pool, post);
+	else if (post->kind == POST_OPEN) /* without memory: nothing will use the credit */
+		ledger_give(&record->user->account, &record->database->account, &record->account);
 	return false;
 }
 

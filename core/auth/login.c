@@ -46,6 +46,8 @@ void login_free(struct client *client)
 	if (login->bytes != NULL)
 		bytes_wipe(login->bytes, login->room);
 	free(login->bytes);
+	if (login->config != NULL)
+		config_drop(login->config);
 	free(login->verifier);
 	free(login->scram);
 	bytes_wipe(login, sizeof *login);
@@ -127,23 +129,28 @@ static bool check_console(struct client *client)
 	return true;
 }
 
+/* Nothing is made here that a stranger could make us keep: a database from `*`
+ * comes into being when somebody has logged in. */
 static void find_names(struct client *client)
 {
 	struct worker *worker = client->worker;
 	struct registry *registry = &worker->process->registry;
-	const struct config *config = worker->config;
+	struct config *config = worker->config;
 	struct login *login = client->login;
 	bool made;
-	client->database = registry_database(registry, config, login->database, &made);
-	if (made)
-		client_log(client, LOG_LOG_, "registered new auto-database: %s", login->database);
-	login->knows_database = client->database != NULL;
+	client->database = registry_find_database(registry, login->database);
+	if (client->database == NULL && config_find_database(config, login->database) != NULL)
+		client->database = registry_database(registry, config, login->database, &made);
+	bool removed = client->database != NULL && atomic_load(&client->database->removed);
+	login->knows_database = (client->database != NULL && !removed) || config->autodb != NULL;
 	const struct user_entry *entry = config_find_user(config, login->user);
 	bool any = config->settings.auth_type == AUTH_ANY;
 	bool known = entry != NULL && (entry->in_auth_file || entry->secret != NULL);
-	if (known || any)
+	if (known)
 		client->user = registry_user(registry, config, login->user);
 	if (known) {
+		config_hold(config);
+		login->config = config;
 		login->secret = entry->secret;
 		login->secret_kind = entry->secret_kind;
 	}
@@ -342,6 +349,31 @@ static struct user *pool_user(struct client *client)
 	return worker->config->settings.auth_type == AUTH_ANY ? NULL : client->user;
 }
 
+/* What find_names() left out.  False: there are too many already. */
+static bool find_late(struct client *client)
+{
+	struct worker *worker = client->worker;
+	struct registry *registry = &worker->process->registry;
+	struct login *login = client->login;
+	bool made = false;
+	if (client->user == NULL) {
+		client->user = registry_user(registry, worker->config, login->user);
+		client->counted_user = client->user != NULL;
+		if (client->counted_user)
+			atomic_fetch_add(&client->user->clients, 1);
+	}
+	if (client->database == NULL) {
+		client->database = registry_database(registry, worker->config, login->database,
+		                                     &made);
+		client->counted_database = client->database != NULL;
+		if (client->counted_database)
+			atomic_fetch_add(&client->database->clients, 1);
+	}
+	if (made)
+		client_log(client, LOG_LOG_, "registered new auto-database: %s", login->database);
+	return client->user != NULL && client->database != NULL;
+}
+
 static void keep_keys(struct client *client, struct pool_record *record)
 {
 	struct login *login = client->login;
@@ -365,6 +397,10 @@ void login_succeeded(struct client *client)
 		client_log(client, LOG_LOG_, "login failed: db=%s user=%s", login->database,
 		           login->user);
 		client_fail(client, NULL, text);
+		return;
+	}
+	if (!find_late(client)) {
+		client_fail(client, NULL, "bouncer config error");
 		return;
 	}
 	if (client->database->is_console) {
@@ -396,8 +432,10 @@ void login_succeeded(struct client *client)
 	keep_keys(client, record);
 	client->pool->counters.client_login_count++;
 	client_move(client, CLIENT_WELCOME);
-	if (atomic_load_explicit(&record->welcome, memory_order_acquire) != NULL)
-		client_welcome(client);
+	const struct welcome *welcome = atomic_load_explicit(&record->welcome,
+	                                                     memory_order_acquire);
+	if (welcome != NULL)
+		client_welcome(client, welcome);
 	else
 		pool_wait_welcome(client->pool, client);
 }

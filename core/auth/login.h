@@ -31,7 +31,8 @@ struct login {
 	char user[USER_NAME_MAX + 1];
 	char database[DATABASE_NAME_MAX + 1];
 	const struct auth_method *method;
-	const char *secret; /* of the user entry, NULL if none */
+	struct config *config; /* held: the secret lies in it */
+	const char *secret;    /* of the user entry, NULL if none */
 	enum secret_kind secret_kind;
 	uint8_t salt[MD5_SALT_SIZE];
 	struct scram_verifier *verifier;

@@ -50,6 +50,10 @@ enum {
 	 * pausing a client here can not stop the replies from coming. */
 	OWED_MAX = 8192,
 
+	/* Databases made from `*`, and users known by name: what strangers can make
+	 * the registry remember. */
+	REGISTRY_NAMES_MAX = 65536,
+
 	/* Names and secrets (PgBouncer's limits). */
 	DATABASE_NAME_MAX = 63,
 	USER_NAME_MAX = 127,
