@@ -2,12 +2,11 @@
 """The console: every SHOW, every command, its protocol, and the signals."""
 import re
 import signal
-import socket
 import time
 
 from harness import check, fails, same, table, test
 from tools import until
-from wire import B, C, Closed, D, E, H, P, PgError, Q, S, Wire, message
+from wire import B, D, E, H, P, PgError, Q, S, Wire, message
 
 CLIENTS = ("type user database replication state addr port local_addr local_port connect_time "
            "request_time wait wait_us close_needed ptr link remote_pid tls application_name "
@@ -639,13 +638,3 @@ def workers(stage):
     """SHOW WORKERS has a row for each worker."""
     rows = stage.ask("show workers")
     same(len(rows), stage.options.workers)
-
-
-def refused(where):
-    try:
-        socket.create_connection(where, 1).close()
-        return False
-    except ConnectionRefusedError:
-        return True
-    except Closed:
-        return True
