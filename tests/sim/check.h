@@ -10,8 +10,8 @@
  * A session of a sim client has a number of its own, which is in its nonces.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_CHECK_H
-#define SIM_CHECK_H
+#ifndef TESTS_SIM_CHECK_H
+#define TESTS_SIM_CHECK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
  * moment.  Cancels come from canceler actors of their own.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_CLIENT_H
-#define SIM_CLIENT_H
+#ifndef TESTS_SIM_CLIENT_H
+#define TESTS_SIM_CLIENT_H
 
 #include "tests/sim/check.h"
 #include "tests/sim/model.h"

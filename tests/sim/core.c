@@ -156,8 +156,9 @@ static void pool_print(const struct pool *pool)
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		list_each (struct client, client, link, lists[i])
 			fprintf(stderr,
-			        "  %s client %llu from port %u: state %d, server %d, wait since %llu,"
-			        " conn state %d paused %d ended %d flying %x, held %d\n",
+			        "  %s client %llu from port %u: state %d, server %d,"
+			        " wait since %llu, conn state %d paused %d ended %d"
+			        " flying %x, held %d\n",
 			        i == 0 ? "active" : "waiting", (unsigned long long)client->id,
 			        client->address.port, client->state, client->server != NULL,
 			        (unsigned long long)client->wait_us, client->conn.state,
@@ -166,8 +167,8 @@ static void pool_print(const struct pool *pool)
 	for (int i = 0; i < SERVER_STATE_COUNT; i++)
 		list_each (struct server, server, link, &pool->servers[i])
 			fprintf(stderr,
-			        "  server %llu: state %d, logged in %d, login %d, conn state %d paused %d"
-			        " flying %x, closed %d, credit %d, owed %u, %s\n",
+			        "  server %llu: state %d, logged in %d, login %d, conn state %d"
+			        " paused %d flying %x, closed %d, credit %d, owed %u, %s\n",
 			        (unsigned long long)server->id, i, server->logged_in,
 			        server->login != NULL, server->conn.state, server->conn.paused,
 			        (unsigned)server->conn.in_flight, server->closed,

@@ -9,8 +9,8 @@
  * neither has anything to do.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_DRIVE_H
-#define SIM_DRIVE_H
+#ifndef TESTS_SIM_DRIVE_H
+#define TESTS_SIM_DRIVE_H
 
 #include "tests/sim/postgres.h"
 #include "tests/sim/world.h"

@@ -8,8 +8,8 @@
  * sent or the fault plan breaks servers.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_MODEL_H
-#define SIM_MODEL_H
+#ifndef TESTS_SIM_MODEL_H
+#define TESTS_SIM_MODEL_H
 
 #include "tests/sim/sql.h"
 #include "tests/sim/talk.h"

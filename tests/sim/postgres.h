@@ -9,8 +9,8 @@
  * that is a breach of I3.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_POSTGRES_H
-#define SIM_POSTGRES_H
+#ifndef TESTS_SIM_POSTGRES_H
+#define TESTS_SIM_POSTGRES_H
 
 #include "tests/sim/sql.h"
 #include "tests/sim/talk.h"

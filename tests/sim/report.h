@@ -6,8 +6,8 @@
  * log lines of the product are kept for the report of a failure.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_REPORT_H
-#define SIM_REPORT_H
+#ifndef TESTS_SIM_REPORT_H
+#define TESTS_SIM_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * ring_parts.h - the virtual ring from inside, for ring.c and ring_steps.c.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_RING_PARTS_H
-#define SIM_RING_PARTS_H
+#ifndef TESTS_SIM_RING_PARTS_H
+#define TESTS_SIM_RING_PARTS_H
 
 #include "tests/sim/world.h"
 

@@ -8,8 +8,8 @@
  * tag and error of the answer carries it.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_SQL_H
-#define SIM_SQL_H
+#ifndef TESTS_SIM_SQL_H
+#define TESTS_SIM_SQL_H
 
 #include <stdbool.h>
 #include <stdint.h>

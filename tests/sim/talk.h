@@ -7,8 +7,8 @@
  * does up to 8 KiB.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_TALK_H
-#define SIM_TALK_H
+#ifndef TESTS_SIM_TALK_H
+#define TESTS_SIM_TALK_H
 
 #include "tests/sim/world.h"
 

@@ -13,8 +13,8 @@
  * window bounds what is under way, a file lives as long as an operation.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SIM_WORLD_H
-#define SIM_WORLD_H
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
 
 #include <stdbool.h>
 #include <stdint.h>
