@@ -195,7 +195,8 @@ bool command_is_stopped(const struct worker *worker)
 {
 	bool is_empty = worker->listening == 0 && list_is_empty(&worker->logins) &&
 	                list_is_empty(&worker->consoles) && list_is_empty(&worker->cancels) &&
-	                list_is_empty(&worker->closing) && list_is_empty(&worker->cancel_jobs);
+	                list_is_empty(&worker->closing) && list_is_empty(&worker->cancel_jobs) &&
+	                worker->deriving == 0;
 	worker_each_pool (worker, pool)
 		is_empty = is_empty && pool_is_empty(pool);
 	return is_empty;

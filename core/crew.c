@@ -18,6 +18,7 @@
 #include "core/base/check.h"
 #include "core/config.h"
 #include "core/control.h"
+#include "core/derive.h"
 #include "core/log.h"
 #include "core/process.h"
 #include "core/sockets.h"
@@ -156,6 +157,11 @@ bool crew_start(struct crew *crew, struct sockets *sockets)
 		log_fatal("cannot start the helper for host names: %s", strerror(-helper));
 		return false;
 	}
+	helper = derive_start();
+	if (helper != 0) {
+		log_fatal("cannot start the helper for keys: %s", strerror(-helper));
+		return false;
+	}
 	for (uint32_t i = 0; i < process->worker_count; i++) {
 		struct recruit *recruit = crew->recruits[i];
 		char name[32];
@@ -202,6 +208,7 @@ bool crew_join(struct crew *crew, uint64_t timeout_us)
 	for (uint32_t i = 0; i < process->worker_count; i++)
 		sys_thread_join(crew->recruits[i]->thread);
 	resolve_stop();
+	derive_stop();
 	/* Mail that came behind the last look of its receiver. */
 	control_drain(process);
 	for (uint32_t i = 0; i < process->worker_count; i++) {

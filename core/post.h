@@ -16,6 +16,7 @@
 #include "net/mail.h"
 
 struct config;
+struct derive_job;
 struct lent_server;
 struct pool_record;
 struct process;
@@ -44,6 +45,7 @@ enum post_kind {
 	POST_CANCEL_DONE,
 	/* helper -> worker */
 	POST_RESOLVED, /* .resolved */
+	POST_DERIVED,  /* .derived */
 	/* control -> worker; each is answered by POST_DONE to control */
 	POST_CONFIG,  /* .config */
 	POST_COMMAND, /* .command */
@@ -115,6 +117,9 @@ struct post {
 		struct {
 			struct server_lookup *lookup;
 		} resolved;
+		struct {
+			struct derive_job *job;
+		} derived;
 		struct {
 			struct config *config;
 		} config;

@@ -19,6 +19,7 @@
 #include "core/process.h"
 #include "core/relay.h"
 #include "core/server.h"
+#include "core/server_keys.h"
 #include "core/worker.h"
 #include "net/buf.h"
 #include "net/sys.h"
@@ -39,6 +40,7 @@ struct server_login {
 	uint32_t requests; /* for authentication */
 	const char *secret;
 	enum secret_kind kind;
+	struct server_keys *keys; /* with the helper */
 	uint32_t pairs_size, pairs_count;
 	char pairs[PAIRS_MAX]; /* name\0value\0 of what is not tracked */
 };
@@ -63,6 +65,8 @@ void server_login_free(struct server *server)
 		return;
 	if (server->login->config != NULL)
 		config_drop(server->login->config);
+	if (server->login->keys != NULL)
+		derive_drop(&server->login->keys->job);
 	bytes_wipe(server->login, sizeof *server->login);
 	free(server->login);
 	server->login = NULL;
@@ -235,92 +239,111 @@ static void scram_begin(struct server *server, struct reader *in)
 	password_send(server, packet, out.size, false);
 }
 
-/* Keys of a plaintext password: milliseconds, so kept per salt and count. */
-static void keys_derive(struct server *server, const uint8_t *salt, uint32_t salt_size,
-                        uint32_t iterations, struct scram_keys *keys)
-{
-	struct pool_record *record = server->pool->record;
-	const char *secret = server->login->secret;
-	uint64_t hash = bytes_hash(secret, strlen(secret), server->worker->process->seed);
-	pthread_mutex_lock(&record->mutex);
-	bool known = record->has_derived && record->derived_hash == hash &&
-	             record->derived_salt_size == salt_size &&
-	             record->derived_iterations == iterations &&
-	             memcmp(record->derived_salt, salt, salt_size) == 0;
-	if (known)
-		*keys = record->derived;
-	pthread_mutex_unlock(&record->mutex);
-	if (known)
-		return;
-	scram_keys_make(secret, salt, salt_size, iterations, keys);
-	pthread_mutex_lock(&record->mutex);
-	record->has_derived = true;
-	record->derived = *keys;
-	record->derived_hash = hash;
-	record->derived_iterations = iterations;
-	record->derived_salt_size = salt_size;
-	memcpy(record->derived_salt, salt, salt_size);
-	pthread_mutex_unlock(&record->mutex);
-}
-
-/* False: there are none that could work; the server was refused. */
-static bool scram_keys_find(struct server *server, struct span server_first,
-                            struct scram_keys *keys)
+/* Client-final, from the keys. */
+static void scram_answer(struct server *server, struct span server_first,
+                         const struct scram_keys *keys)
 {
 	struct server_login *login = server->login;
-	struct pool_record *record = server->pool->record;
-	uint8_t salt[SCRAM_SALT_MAX];
-	uint32_t salt_size;
-	uint32_t iterations;
-	if (scram_client_challenge(&login->scram, server_first, salt, &salt_size, &iterations) !=
-	    SCRAM_OK) {
-		login_refused(server, "malformed SCRAM message (server-first-message)",
-		              "server login failed: wrong password type");
-		return false;
-	}
-	if (login->kind == SECRET_PLAIN) {
-		keys_derive(server, salt, salt_size, iterations, keys);
-		return true;
-	}
-	bool found = false;
-	if (login->kind == SECRET_SCRAM) {
-		pthread_mutex_lock(&record->mutex);
-		found = record->has_keys && strcmp(record->keys_secret, login->secret) == 0;
-		*keys = record->keys;
-		pthread_mutex_unlock(&record->mutex);
-	}
-	if (!found)
-		login_refused(server,
-		              login->kind == SECRET_SCRAM
-		                      ? "cannot do SCRAM authentication: password is SCRAM secret "
-		                        "but client authentication did not provide SCRAM keys"
-		                      : "cannot do SCRAM authentication: wrong password type",
-		              "server login failed: wrong password type");
-	return found;
-}
-
-static void scram_continue(struct server *server, struct span server_first)
-{
-	struct server_login *login = server->login;
-	struct scram_keys keys;
 	char final[SCRAM_TEXT_MAX / 2];
-	if (!login->scram_begun || login->scram_final) {
-		login_refused(server, "SCRAM message out of order",
-		              "server login failed: wrong password type");
-		return;
-	}
-	if (!scram_keys_find(server, server_first, &keys))
-		return;
-	enum scram_status status = scram_client_final(&login->scram, server_first, &keys, final,
-	                                              sizeof final);
-	bytes_wipe(&keys, sizeof keys);
-	if (status != SCRAM_OK) {
+	if (scram_client_final(&login->scram, server_first, keys, final, sizeof final) !=
+	    SCRAM_OK) {
 		login_refused(server, "malformed SCRAM message (server-first-message)",
 		              "server login failed: wrong password type");
 		return;
 	}
 	login->scram_final = true;
 	password_send(server, final, (uint32_t)strlen(final), false);
+}
+
+/* The helper is done with them. */
+static void keys_came(void *owner, struct derive_job *job)
+{
+	struct server *server = owner;
+	const struct server_keys *made = CONTAINER(struct server_keys, job, job);
+	server->login->keys = NULL;
+	if (server->state != SERVER_LOGIN)
+		return;
+	if (job->failed)
+		server_login_failed(server, "", "shutting down", "shutting down");
+	else
+		scram_answer(server, made->server_first, &made->keys);
+}
+
+/* Of a plaintext password: known, or to be derived. */
+static void keys_find(struct server *server, struct server_keys *wanted)
+{
+	if (server_keys_known(wanted)) {
+		scram_answer(server, wanted->server_first, &wanted->keys);
+		derive_free(&wanted->job);
+		return;
+	}
+	wanted->job.iterations = wanted->iterations;
+	wanted->job.done = keys_came;
+	if (derive_submit(server->worker, DERIVE_SERVER, &wanted->job))
+		server->login->keys = wanted;
+	else
+		server_login_failed(server, "", "too many logins wait for keys",
+		                    "too many logins wait for keys");
+}
+
+static void scram_plaintext(struct server *server, struct span server_first)
+{
+	struct server_login *login = server->login;
+	struct server_keys *wanted = server_keys_new(server, login->secret, server_first);
+	char text[REASON_MAX + 1];
+	if (wanted == NULL) {
+		server_login_failed(server, "", "out of memory", "out of memory");
+		return;
+	}
+	if (scram_client_challenge(&login->scram, server_first, wanted->salt, &wanted->salt_size,
+	                           &wanted->iterations) != SCRAM_OK) {
+		login_refused(server, "malformed SCRAM message (server-first-message)",
+		              "server login failed: wrong password type");
+	} else if (wanted->iterations > DERIVE_ITERATIONS_MAX) {
+		text_format(text, sizeof text,
+		            "server asks for %u SCRAM iterations, at most %u are allowed",
+		            wanted->iterations, (unsigned)DERIVE_ITERATIONS_MAX);
+		login_refused(server, text, "server login failed: too many SCRAM iterations");
+	} else {
+		keys_find(server, wanted);
+		return;
+	}
+	derive_free(&wanted->job);
+}
+
+/* With the keys that a client has proved to have. */
+static void scram_pass_through(struct server *server, struct span server_first)
+{
+	struct server_login *login = server->login;
+	struct pool_record *record = server->pool->record;
+	struct scram_keys keys;
+	pthread_mutex_lock(&record->mutex);
+	bool found = record->has_keys && strcmp(record->keys_secret, login->secret) == 0;
+	keys = record->keys;
+	pthread_mutex_unlock(&record->mutex);
+	if (found)
+		scram_answer(server, server_first, &keys);
+	else
+		login_refused(server,
+		              "cannot do SCRAM authentication: password is SCRAM secret "
+		              "but client authentication did not provide SCRAM keys",
+		              "server login failed: wrong password type");
+	bytes_wipe(&keys, sizeof keys);
+}
+
+static void scram_continue(struct server *server, struct span server_first)
+{
+	struct server_login *login = server->login;
+	if (!login->scram_begun || login->scram_final)
+		login_refused(server, "SCRAM message out of order",
+		              "server login failed: wrong password type");
+	else if (login->kind == SECRET_PLAIN)
+		scram_plaintext(server, server_first);
+	else if (login->kind == SECRET_SCRAM)
+		scram_pass_through(server, server_first);
+	else
+		login_refused(server, "cannot do SCRAM authentication: wrong password type",
+		              "server login failed: wrong password type");
 }
 
 static void scram_end(struct server *server, struct span server_final)
@@ -341,6 +364,11 @@ static void authentication(struct server *server, struct span body)
 	const char *secret = login->secret != NULL ? login->secret : "";
 	if (++login->requests > REQUESTS_MAX) {
 		server_login_failed(server, "", "login without end", "bad packet");
+		return;
+	}
+	if (login->keys != NULL) { /* it is our turn to speak */
+		login_refused(server, "authentication request out of order",
+		              "server login failed: authentication request out of order");
 		return;
 	}
 	switch (in.failed ? UINT32_MAX : code) {

@@ -18,6 +18,7 @@
 #include "core/client.h"
 #include "core/command.h"
 #include "core/config.h"
+#include "core/derive.h"
 #include "core/home.h"
 #include "core/lend.h"
 #include "core/log.h"
@@ -238,6 +239,7 @@ static bool post_handle(struct worker *worker, struct post *post)
 	case POST_CANCEL: cancel_owner(worker, post); return false;
 	case POST_CANCEL_DONE: cancel_done(worker, post); return false;
 	case POST_RESOLVED: server_resolved(worker, post); return false;
+	case POST_DERIVED: derive_came(worker, post); return false;
 	case POST_CONFIG: config_switch(worker, post); return true;
 	case POST_COMMAND: command_run(worker, post); return true;
 	case POST_COLLECT: collect_run(worker, post); return true;

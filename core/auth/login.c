@@ -19,6 +19,7 @@
 #include "core/base/text.h"
 #include "core/cancels.h"
 #include "core/client.h"
+#include "core/derive.h"
 #include "core/log.h"
 #include "core/pool.h"
 #include "core/process.h"
@@ -29,7 +30,7 @@
 #include "proto/startup.h"
 #include "proto/write.h"
 
-enum { ANSWER_MAX = 4096 + 64 };
+enum { ANSWER_MAX = 4096 + 64, REQUEST_MAX = 128 };
 
 bool login_begin(struct client *client)
 {
@@ -48,6 +49,8 @@ void login_free(struct client *client)
 	free(login->bytes);
 	if (login->config != NULL)
 		config_drop(login->config);
+	if (login->job != NULL)
+		derive_drop(login->job);
 	free(login->verifier);
 	free(login->scram);
 	bytes_wipe(login, sizeof *login);
@@ -273,7 +276,7 @@ static void startup_step(struct client *client)
 static bool auth_message(struct client *client)
 {
 	struct login *login = client->login;
-	if (login->size < SCAN_HEADER_SIZE)
+	if (login->job != NULL || login->size < SCAN_HEADER_SIZE)
 		return false;
 	uint32_t length = read_u32(login->bytes + 1);
 	if (login->bytes[0] != 'p' || length < 4 || length > LOGIN_MESSAGE_MAX) {
@@ -293,6 +296,21 @@ static bool auth_message(struct client *client)
 	login->size = rest;
 	auth_answer(client, step, &out, failure);
 	return client->state == CLIENT_AUTH;
+}
+
+void login_derived(void *owner, struct derive_job *job)
+{
+	struct client *client = owner;
+	struct login *login = client->login;
+	uint8_t packet[REQUEST_MAX];
+	struct writer out = writer_over(packet, sizeof packet);
+	login->job = NULL;
+	if (client->state != CLIENT_AUTH)
+		return;
+	enum auth_step step = job->failed ? AUTH_FAILED : login->method->derived(client, job, &out);
+	auth_answer(client, step, &out, login->method->failure);
+	while (client->state == CLIENT_AUTH && auth_message(client))
+		;
 }
 
 static bool login_keep(struct login *login, const uint8_t *bytes, uint32_t size)

@@ -20,6 +20,7 @@
 
 struct auth_method;
 struct client;
+struct derive_job;
 
 struct login {
 	uint8_t *bytes; /* what has come and is not yet understood */
@@ -37,6 +38,7 @@ struct login {
 	uint8_t salt[MD5_SALT_SIZE];
 	struct scram_verifier *verifier;
 	struct scram_server *scram;
+	struct derive_job *job; /* with the helper: the exchange waits */
 	struct scram_keys keys; /* recovered from a proof */
 	bool has_keys;
 };
@@ -53,6 +55,9 @@ const char *login_database(const struct client *client);
 
 /* Not one byte has come. */
 bool login_is_silent(const struct client *client);
+
+/* done() of a job of the client. */
+void login_derived(void *owner, struct derive_job *job);
 
 /* Authentication has succeeded: on to the pool or the console. */
 void login_succeeded(struct client *client);

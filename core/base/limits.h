@@ -64,6 +64,11 @@ enum {
 	SCRAM_SALT_MAX = 1024,
 	SCRAM_ITERATIONS_MAX = 10 * 1000 * 1000,
 
+	/* Rounds of PBKDF2 that others may have us do (two seconds of a CPU), and
+	 * jobs of either side that may wait for the one helper. */
+	DERIVE_ITERATIONS_MAX = 2 * 1000 * 1000,
+	DERIVE_QUEUE_MAX = 1024,
+
 	/* Cancel keys: protocol 3.0 and what we give to 3.2 clients. */
 	CANCEL_KEY_SHORT = 8,
 	CANCEL_KEY_LONG = 32,
