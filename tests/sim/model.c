@@ -146,7 +146,7 @@ static enum reply error_reply(struct model *model, const struct message *message
 	if (model->tx == 'T')
 		model->tx = 'E';
 	/* a cancel may have come before the server had read that Sync */
-	model->sync_lost = ask->swallowed && !due;
+	model->sync_lost = ask->swallowed && (!due || canceled);
 	if (ask->type == 'Q') {
 		if (ask->failed)
 			unexpected(model, message);
