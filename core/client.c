@@ -255,6 +255,7 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 	client_let_server_go(client);
 	client_drop_held(client);
 	client_uncount(client);
+	client_count(client, -1);
 	if (may_speak)
 		client_say(client, sqlstate != NULL ? sqlstate : SQLSTATE_PROTOCOL_VIOLATION, text);
 	if (client->conn.state == CONN_OPEN && !client->conn.ended)
@@ -317,10 +318,11 @@ static uint32_t welcome_size(const struct client *client, const struct welcome *
 {
 	const char *notice = client->worker->config->settings.login_notify_message;
 	uint32_t size = WELCOME_FIXED + welcome->size + 5 * welcome->untracked_count;
-	for (uint32_t i = 0; i < vars_count(); i++)
-		if (client->vars.values[i] != NULL)
-			size += client->vars.values[i]->size + VAR_OVERHEAD;
-	return size + (notice != NULL ? (uint32_t)strlen(notice) : 0) + VARS_MAX * VAR_OVERHEAD;
+	for (uint32_t i = 0; i < vars_count(); i++) {
+		const struct word *word = client->vars.values[i];
+		size += VAR_OVERHEAD + (word != NULL ? word->size : 0U);
+	}
+	return size + (notice != NULL ? (uint32_t)strlen(notice) : 0);
 }
 
 void client_welcome(struct client *client, const struct welcome *welcome)
@@ -439,7 +441,6 @@ static void on_closed(struct conn *conn, int error)
 	login_free(client);
 	console_free(client);
 	vars_clear(&worker->words, &client->vars);
-	client_count(client, -1);
 	list_remove(&worker->closing, &client->link);
 	slab_release(&worker->clients, client);
 }

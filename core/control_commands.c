@@ -195,9 +195,10 @@ static void run_kill(struct task *task)
 {
 	struct process *process = task->control->process;
 	if (task->request.has_argument) {
-		task->database = named_database(task, "kill", true);
-		if (task->database == NULL)
-			return;
+		struct database *database = named_database(task, "kill", true);
+		if (database == NULL)
+			return; /* and the task is gone */
+		task->database = database;
 	}
 	if (atomic_load(&process->paused)) {
 		task_refuse(task, "%s", already_paused);
@@ -236,9 +237,10 @@ static void run_reconnect(struct task *task)
 {
 	struct registry *registry = &task->control->process->registry;
 	if (task->request.has_argument) {
-		task->database = named_database(task, "reconnect", true);
-		if (task->database == NULL)
-			return;
+		struct database *database = named_database(task, "reconnect", true);
+		if (database == NULL)
+			return; /* and the task is gone */
+		task->database = database;
 	}
 	uint32_t count;
 	struct pool_record **pools = registry_pools(registry, &count);
@@ -252,9 +254,10 @@ static void run_reconnect(struct task *task)
 static void run_wait_close(struct task *task)
 {
 	if (task->request.has_argument) {
-		task->database = named_database(task, "wait in", true);
-		if (task->database == NULL)
-			return;
+		struct database *database = named_database(task, "wait in", true);
+		if (database == NULL)
+			return; /* and the task is gone */
+		task->database = database;
 	}
 	task_wait(task, COMMAND_OLD, answer_word);
 }

@@ -65,9 +65,17 @@ static void broadcast(struct home *home, enum post_kind kind, const struct post 
 	}
 }
 
+/* On their way to the worker.  A hand-over between two workers may be known to
+ * the one that got it before the home knows of it at all. */
+static uint32_t on_the_way(const struct home_demand *demand)
+{
+	int32_t count = (int32_t)(demand->sent - demand->received);
+	return count > 0 ? (uint32_t)count : 0;
+}
+
 static bool is_unserved(const struct home_demand *demand)
 {
-	return demand->ticket != 0 && demand->waiting > demand->granted;
+	return demand->ticket != 0 && demand->waiting > on_the_way(demand);
 }
 
 /* Who waits longest for something that is not on its way; but for `except`. */
@@ -82,17 +90,6 @@ static uint32_t oldest_demand(const struct home *home, uint32_t except)
 			best = i;
 	}
 	return best;
-}
-
-static void demand_served(struct home *home, uint32_t worker)
-{
-	struct home_demand *demand = &home->demands[worker];
-	if (demand->granted > 0)
-		demand->granted--;
-	if (demand->waiting > 0)
-		demand->waiting--;
-	if (demand->waiting == 0)
-		demand->ticket = 0;
 }
 
 /* 1. An idle server of another worker. */
@@ -110,7 +107,7 @@ static bool give_idle(struct home *home, uint32_t to)
 		post->pool = home->pool->record;
 		post->give.to = to;
 		home->demands[i].giving++;
-		home->demands[to].granted++;
+		home->demands[to].sent++;
 		post_send(home->pool->worker->process, i, post);
 		return true;
 	}
@@ -188,7 +185,7 @@ static void open_at(struct home *home, uint32_t worker)
 	if (home->pool->host_balance)
 		home->host_turn++;
 	home->logins++;
-	home->demands[worker].granted++;
+	home->demands[worker].sent++;
 	post_send(home->pool->worker->process, worker, post);
 }
 
@@ -208,7 +205,7 @@ static bool open_new(struct home *home, uint32_t worker)
 	case LEDGER_DATABASE_FULL: evict(home, false); return false;
 	case LEDGER_POOL_FULL: return false;
 	}
-	if (was_full)
+	if (was_full && extra > 0)
 		log_warning("%s/%s: taking connection from reserve_pool", record->database->name,
 		            record->user->name);
 	open_at(home, worker);
@@ -234,7 +231,7 @@ static void mark_holders(struct home *home)
 		post->pool = home->pool->record;
 		post->demand.ticket = ticket;
 		post->demand.worker = demand != NULL ? worker : 0;
-		post->demand.waiting = demand != NULL ? demand->waiting - demand->granted : 0;
+		post->demand.waiting = demand != NULL ? demand->waiting - on_the_way(demand) : 0;
 		post_send(home->pool->worker->process, i, post);
 	}
 }
@@ -277,24 +274,18 @@ void home_free(struct home *home)
 	free(home);
 }
 
-static void login_ended(struct home *home, uint32_t worker)
+static void login_ended(struct home *home)
 {
-	struct home_demand *demand = &home->demands[worker];
 	if (home->logins > 0)
 		home->logins--;
-	if (demand->granted > 0)
-		demand->granted--;
 }
 
-static void on_opened(struct home *home, const struct post *post)
+static void on_opened(struct home *home)
 {
 	bool any_login = home->failed || !home->worked;
-	login_ended(home, post->from);
+	login_ended(home);
 	home->failed = false;
 	home->worked = true;
-	struct home_demand *demand = &home->demands[post->from];
-	if (demand->waiting > 0 && --demand->waiting == 0)
-		demand->ticket = 0;
 	for (uint32_t i = 0; i < home->worker_count; i++)
 		any_login = any_login || home->demands[i].login;
 	if (any_login)
@@ -303,7 +294,7 @@ static void on_opened(struct home *home, const struct post *post)
 
 static void on_failed(struct home *home, const struct post *post)
 {
-	login_ended(home, post->from);
+	login_ended(home);
 	if (post->failed.text[0] == '\0')
 		return; /* closed by ourselves: says nothing about the server */
 	home->worked = false;
@@ -321,26 +312,31 @@ static void on_demand(struct home *home, const struct post *post)
 	demand->ticket = post->demand.ticket;
 	demand->waiting = post->demand.waiting;
 	demand->login = post->demand.login;
+	demand->received = post->demand.received;
 }
 
 static void on_gave(struct home *home, const struct post *post)
 {
 	struct home_demand *giver = &home->demands[post->from];
-	if (post->give.asked && giver->giving > 0)
-		giver->giving--;
-	if (post->give.done)
-		demand_served(home, post->give.to);
-	else if (home->demands[post->give.to].granted > 0)
-		home->demands[post->give.to].granted--;
+	struct home_demand *taker = &home->demands[post->give.to];
+	if (post->give.asked) {
+		if (giver->giving > 0)
+			giver->giving--;
+		if (!post->give.done)
+			taker->sent--;
+	} else {
+		taker->sent++; /* by itself, because it was marked */
+	}
 }
 
 void home_post(struct pool *pool, const struct post *post)
 {
 	struct home *home = pool->home;
 	CHECK(home != NULL && post->from < home->worker_count);
+	on_demand(home, post);
 	switch ((int)post->kind) {
-	case POST_DEMAND: on_demand(home, post); break;
-	case POST_OPENED: on_opened(home, post); break;
+	case POST_DEMAND: break;
+	case POST_OPENED: on_opened(home); break;
 	case POST_FAILED: on_failed(home, post); break;
 	case POST_GAVE: on_gave(home, post); break;
 	case POST_CREDIT: break;
@@ -372,22 +368,25 @@ void home_janitor(struct home *home)
 	open_at(home, pool->worker->index);
 }
 
-void home_demand(struct pool *pool)
+struct post *home_report(struct pool *pool, int kind)
 {
-	struct worker *worker = pool->worker;
 	const struct client *first = LIST_FIRST(struct client, link, &pool->waiting);
-	struct post *post = post_new(POST_DEMAND, worker->index);
+	struct post *post = post_new((enum post_kind)kind, pool->worker->index);
 	post->pool = pool->record;
 	post->demand.ticket = first != NULL ? MAX(first->wait_us, 1) : 0;
 	post->demand.waiting = pool->waiting.count;
 	post->demand.login = pool->welcome_waiting > 0;
+	post->demand.received = pool->received;
 	pool->demanding = first != NULL;
-	post_send(worker->process, pool->record->home, post);
+	return post;
 }
 
 void home_tell(struct pool *pool, int kind)
 {
-	struct post *post = post_new((enum post_kind)kind, pool->worker->index);
-	post->pool = pool->record;
-	post_send(pool->worker->process, pool->record->home, post);
+	post_send(pool->worker->process, pool->record->home, home_report(pool, kind));
+}
+
+void home_demand(struct pool *pool)
+{
+	home_tell(pool, POST_DEMAND);
 }

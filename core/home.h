@@ -30,7 +30,8 @@ struct post;
 struct home_demand {
 	uint64_t ticket; /* of the oldest waiter there, us; 0: none waits */
 	uint32_t waiting;
-	uint32_t granted;       /* servers on their way there */
+	uint32_t sent;          /* servers given to it or opened for it so far */
+	uint32_t received;      /* of them, those it knows of: the rest is on its way */
 	uint32_t giving;        /* idle ones asked of it, not yet given */
 	uint64_t marked_ticket; /* what it was told by POST_REMOTE */
 	uint32_t marked_worker;
@@ -61,6 +62,9 @@ void home_janitor(struct home *home);
 
 /* From any worker: by mail, or at once if it is the home itself. */
 void home_demand(struct pool *pool);
+
+/* A post to the home of the pool that says how it stands here; to be sent. */
+struct post *home_report(struct pool *pool, int kind);
 void home_tell(struct pool *pool, int kind);
 
 #endif

@@ -128,10 +128,12 @@ void lend_receive(struct worker *worker, struct post *post)
 	if (server == NULL)
 		return;
 	worker->borrowed++;
+	pool->received++;
 	if (worker->stopping)
 		server_close(server, "shutdown");
 	else
 		pool_offer(pool, server);
+	home_demand(pool); /* whoever waits now has a later ticket */
 }
 
 void lend_acknowledged(struct worker *worker, struct post *post)

@@ -209,12 +209,9 @@ static struct server *pool_take(struct pool *pool)
 }
 
 /* A waiter makes a server that must be checked run its check. */
-void pool_check_one(struct pool *pool)
+static void check_for(struct pool *pool, uint32_t wanted)
 {
 	struct list *used = &pool->servers[SERVER_USED];
-	uint32_t wanted = pool->waiting.count;
-	if (pool->remote_ticket != 0)
-		wanted += pool->remote_wanted;
 	if (list_is_empty(used) || pool->servers[SERVER_TESTED].count >= wanted)
 		return;
 	struct server *server = LIST_FRONT(struct server, link, used);
@@ -224,6 +221,11 @@ void pool_check_one(struct pool *pool)
 	}
 	server_move(server, SERVER_TESTED);
 	server_query_own(server, pool->limits.check_query);
+}
+
+void pool_check_one(struct pool *pool)
+{
+	check_for(pool, pool->waiting.count + (pool->remote_ticket != 0 ? pool->remote_wanted : 0));
 }
 
 static void demand_timer_fire(struct timer *timer)
@@ -354,8 +356,7 @@ static bool remote_is_first(const struct pool *pool)
 
 static void pool_gave(struct pool *pool, uint32_t to, bool done, bool asked)
 {
-	struct post *post = post_new(POST_GAVE, pool->worker->index);
-	post->pool = pool->record;
+	struct post *post = home_report(pool, POST_GAVE);
 	post->give.to = to;
 	post->give.done = done;
 	post->give.asked = asked;
@@ -414,11 +415,8 @@ static void pool_give(struct pool *pool, uint32_t to)
 	struct server *server = pool_take(pool);
 	if (server != NULL) {
 		lend_server(server, to);
-	} else if (pool->remote_ticket == 0 && !list_is_empty(&pool->servers[SERVER_USED])) {
-		pool->remote_ticket = pool->worker->loop.now_us;
-		pool->remote_worker = to;
-		pool->remote_wanted = 1;
-		pool_check_one(pool);
+	} else {
+		check_for(pool, 1); /* the home asks again when it is idle */
 	}
 	pool_gave(pool, to, server != NULL, true);
 }

@@ -78,6 +78,7 @@ struct pool {
 	bool is_forced;         /* the database entry names the user */
 	bool host_balance;      /* each connection goes to the next host */
 	bool demanding;         /* the home believes that we wait */
+	uint32_t received;      /* servers that have come, or failed to, so far */
 	bool serving;           /* pool_serve() is running */
 	uint64_t remote_ticket; /* a client elsewhere waits since then; 0: none */
 	uint32_t remote_worker;

@@ -105,6 +105,13 @@ static void clients_look(struct pool *pool, uint64_t now)
 			client_fail(idle, NULL, "client_idle_timeout");
 }
 
+static bool is_old(const struct server *server)
+{
+	const _Atomic uint32_t *epoch = &server->pool->record->epoch;
+	return server->close_needed ||
+	       server->epoch != atomic_load_explicit(epoch, memory_order_relaxed);
+}
+
 static void active_look(struct pool *pool, struct server *server, uint64_t now)
 {
 	const struct pool_limits *limits = &pool->limits;
@@ -120,7 +127,7 @@ static void active_look(struct pool *pool, struct server *server, uint64_t now)
 	else if (client != NULL && client->vanished &&
 	         is_over(now, client->request_us, HALF_CLOSED_US))
 		server_close(server, "client disconnect while server was not ready");
-	else if (server->close_needed && server->track.ready && server->query_us == 0 &&
+	else if (is_old(server) && server->track.ready && server->query_us == 0 &&
 	         limits->mode == POOL_SESSION && pool->worker->config->settings.server_fast_close)
 		server_close(server, "database configuration changed");
 }
@@ -144,8 +151,7 @@ static void unused_look(struct pool *pool, struct server *server, uint64_t now)
 	const struct pool_limits *limits = &pool->limits;
 	uint32_t used = account_used(&pool->record->account);
 	uint32_t most = limits->size + limits->reserve_size;
-	uint32_t epoch = atomic_load_explicit(&pool->record->epoch, memory_order_relaxed);
-	if (server->close_needed || server->epoch != epoch)
+	if (is_old(server))
 		server_close(server, "database configuration changed");
 	else if (limits->size > 0 && used > most)
 		server_close(server, "too many servers in the pool");

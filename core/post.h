@@ -26,7 +26,7 @@ struct server_lookup;
 enum post_kind {
 	POST_CLIENT, /* an accepted descriptor: .client */
 	/* worker -> home of .pool */
-	POST_DEMAND, /* .demand */
+	POST_DEMAND, /* how it stands, nothing else */
 	POST_OPENED, /* a login has succeeded */
 	POST_FAILED, /* .failed */
 	POST_CREDIT, /* a server has ended, its credit is free again */
@@ -80,16 +80,20 @@ struct post {
 	uint16_t from;   /* worker; WORKERS_MAX: control or a helper */
 	uint32_t serial; /* of control's question, comes back in POST_DONE */
 	struct pool_record *pool;
+
+	/* Every post from a worker to the home of a pool says how it stands there. */
+	struct {
+		uint64_t ticket; /* of the oldest waiter, us; 0: none waits */
+		uint32_t waiting;
+		uint32_t received; /* servers that have come, or failed to, so far */
+		uint32_t worker;   /* POST_REMOTE: who waits */
+		bool login;        /* some wait for the welcome */
+	} demand;
 	union {
 		struct {
 			int fd;
 			bool is_unix;
 		} client;
-		struct {
-			uint64_t ticket;
-			uint32_t waiting, worker;
-			bool login;
-		} demand;
 		struct {
 			bool quiet; /* waiters stay: 57P03, connect failures */
 			char sqlstate[6];
@@ -124,7 +128,7 @@ struct post {
 			struct config *config;
 		} config;
 		struct {
-			uint32_t command; /* enum command_kind */
+			uint32_t command;          /* enum command_kind */
 			struct database *database; /* NULL: all */
 			uint64_t id;
 			uint64_t result;

@@ -172,7 +172,8 @@ static void server_say_goodbye(struct server *server)
 	uint8_t packet[8];
 	struct writer out = writer_over(packet, sizeof packet);
 	bool between = server->client != NULL ? client_is_between(server->client) : !server->cut;
-	if (server->logged_in && between) {
+	bool copying = server->track.copy == COPY_IN || server->track.copy == COPY_BOTH;
+	if (server->logged_in && between && !copying) {
 		write_terminate(&out);
 		conn_send_copy(&server->conn, packet, out.size);
 	}

@@ -14,6 +14,7 @@
 #include "core/base/check.h"
 #include "core/base/text.h"
 #include "core/config.h"
+#include "core/home.h"
 #include "core/log.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -78,8 +79,8 @@ void server_login_tell(struct server *server, const char *sqlstate, const char *
 	if (server->login_told)
 		return;
 	server->login_told = true;
-	struct post *post = post_new(POST_FAILED, worker->index);
-	post->pool = server->pool->record;
+	server->pool->received++;
+	struct post *post = home_report(server->pool, POST_FAILED);
 	post->failed.quiet = quiet;
 	post->failed.began_us = server->connect_us;
 	text_set(post->failed.sqlstate, sizeof post->failed.sqlstate, sqlstate);
@@ -458,19 +459,17 @@ void server_login_done(struct server *server)
 		                    "server was not ready after login");
 		return;
 	}
+	struct pool *pool = server->pool;
 	wheel_disarm(&worker->loop.wheel, &server->timer);
 	welcome_publish(server);
 	server_login_free(server);
-	if (!server->login_told) {
-		struct post *post = post_new(POST_OPENED, worker->index);
-		post->pool = server->pool->record;
-		post_send(worker->process, server->pool->record->home, post);
-		server->login_told = true;
-	}
-	if (atomic_load(&server->pool->record->epoch) != server->epoch)
+	server->login_told = true;
+	pool->received++;
+	if (atomic_load(&pool->record->epoch) != server->epoch)
 		server_close(server, "connect string changed");
 	else
-		pool_offer(server->pool, server);
+		pool_offer(pool, server);
+	home_tell(pool, POST_OPENED);
 }
 
 static void ready(struct server *server, struct span body)

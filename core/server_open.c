@@ -148,6 +148,7 @@ void server_open(struct pool *pool, uint32_t host_turn)
 			server_close(server, "out of memory");
 		}
 		ledger_give(&record->user->account, &record->database->account, &record->account);
+		pool->received++;
 		home_tell(pool, POST_FAILED);
 		return;
 	}

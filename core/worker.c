@@ -35,6 +35,7 @@ enum {
 	JOBS_PER_CHUNK = 16,
 	JANITOR_US = 333 * 1000,
 	BALANCE_SLACK = 2,
+	SWEEP_EVERY = 6, /* runs of the janitor: two seconds */
 };
 
 static void on_bell(struct bell *bell)
@@ -130,6 +131,8 @@ static void janitor_run(struct timer *timer)
 	worker_each_pool (worker, pool)
 		pool_janitor(pool);
 	client_janitor(worker);
+	if (++worker->janitor_runs % SWEEP_EVERY == 0)
+		loop_sweep(&worker->loop);
 	wheel_arm(&worker->loop.wheel, timer, worker->loop.now_us + JANITOR_US);
 }
 

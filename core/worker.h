@@ -49,6 +49,7 @@ struct worker {
 	struct pool **pools; /* by pool id; NULL: none here */
 	uint32_t pool_room;
 	struct timer janitor;
+	uint32_t janitor_runs;
 	uint32_t deriving; /* jobs that are with the helper (core/derive.h) */
 
 	struct listener listeners[WORKER_LISTENERS_MAX];

@@ -187,6 +187,23 @@ static void conn_completed(struct op_owner *owner, enum op_kind kind,
 	conn_tend(conn);
 }
 
+struct conn *conn_of(struct op_owner *owner)
+{
+	return owner->on_completion == conn_completed ? CONTAINER(struct conn, owner, owner) : NULL;
+}
+
+bool conn_waits(const struct conn *conn)
+{
+	return conn->state == CONN_OPEN && conn_flies(conn, OP_RECV) && !conn->canceling;
+}
+
+void conn_receive_again(struct conn *conn)
+{
+	CHECK(conn_waits(conn));
+	conn->canceling = true;
+	conn_cancel(conn, OP_RECV); /* its completion arms the next: conn_tend() */
+}
+
 static bool conn_start(struct conn *conn, struct loop *loop, int fd, uint8_t group,
                        const struct conn_events *events)
 {

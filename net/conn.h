@@ -138,7 +138,10 @@ void conn_close(struct conn *conn);
 void conn_flush(struct conn *conn);         /* sends what is queued */
 void conn_starved_retry(struct conn *conn); /* buffers have come back */
 void conn_linger_expire(struct conn *conn);
-void conn_copy_out(struct conn *conn); /* frees receive buffers it queues */
-void conn_settled(struct conn *conn);  /* ends it or tells that it may move */
+void conn_copy_out(struct conn *conn);        /* frees receive buffers it queues */
+void conn_settled(struct conn *conn);         /* ends it or tells that it may move */
+struct conn *conn_of(struct op_owner *owner); /* NULL: not a conn */
+bool conn_waits(const struct conn *conn);     /* open, and its receive is armed */
+void conn_receive_again(struct conn *conn);   /* ends the receive and arms it anew */
 
 #endif

@@ -14,6 +14,7 @@
 #include "net/loop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@
 #include "core/base/limits.h"
 #include "net/conn.h"
 #include "net/sys.h"
+
+enum { SWEEP_MAX = 256 };
 
 enum {
 	/* A send that has not come back by now waits for the peer. */
@@ -255,6 +258,39 @@ void loop_turn(struct loop *loop, int64_t max_wait_us)
 	loop_run_lingering(loop);
 	wheel_run(&loop->wheel, loop->now_us);
 	loop_run_settled(loop);
+}
+
+/* ------------------------------------------------------------------- sweeping */
+
+struct sweep {
+	uint32_t count;
+	struct pollfd fds[SWEEP_MAX];
+	struct conn *conns[SWEEP_MAX];
+};
+
+static void sweep_look(struct sweep *sweep)
+{
+	int found = sys_poll_hung_up(sweep->fds, sweep->count);
+	for (uint32_t i = 0; i < sweep->count && found > 0; i++)
+		if ((sweep->fds[i].revents & (POLLHUP | POLLERR)) != 0)
+			conn_receive_again(sweep->conns[i]);
+	sweep->count = 0;
+}
+
+void loop_sweep(struct loop *loop)
+{
+	struct sweep sweep = {.count = 0};
+	for (uint32_t slot = 0; slot < loop->ops.room; slot++) {
+		struct op_owner *owner = op_at(&loop->ops, slot);
+		struct conn *conn = owner != NULL ? conn_of(owner) : NULL;
+		if (conn == NULL || !conn_waits(conn))
+			continue;
+		sweep.fds[sweep.count] = (struct pollfd){.fd = conn->fd};
+		sweep.conns[sweep.count++] = conn;
+		if (sweep.count == SWEEP_MAX)
+			sweep_look(&sweep);
+	}
+	sweep_look(&sweep);
 }
 
 /* ---------------------------------------------------------------------- bells */

@@ -67,6 +67,13 @@ void loop_close(struct loop *loop);
 /* max_wait_us: -1 no limit besides the wheel's. */
 void loop_turn(struct loop *loop, int64_t max_wait_us);
 
+/* Looks for conns whose peer is gone while their receive still waits, and arms
+ * it anew.  io_uring's multishot receive loses a reset that comes together with
+ * data (seen on 6.18): the poll behind it is edge-triggered, and after the data
+ * the receive is not tried again.  To be called every few seconds; costs one
+ * poll(2) per 256 conns. */
+void loop_sweep(struct loop *loop);
+
 /* A bell of this loop: on_ring() runs in the turn after it was rung. */
 struct bell {
 	struct op_owner owner;

@@ -92,6 +92,12 @@ struct op_owner *op_find(const struct op_table *table, uint64_t user_data, enum 
 	return slot->generation == generation ? slot->owner : NULL;
 }
 
+struct op_owner *op_at(const struct op_table *table, uint32_t slot)
+{
+	CHECK(slot < table->room);
+	return table->slots[slot].owner;
+}
+
 void op_table_fini(struct op_table *table)
 {
 	CHECK(table->used == 0);

@@ -48,6 +48,9 @@ uint64_t op_user_data(const struct op_owner *owner, enum op_kind kind);
 /* NULL if the owner is gone. */
 struct op_owner *op_find(const struct op_table *table, uint64_t user_data, enum op_kind *kind);
 
+/* The owner in a slot below table->room; NULL: free. */
+struct op_owner *op_at(const struct op_table *table, uint32_t slot);
+
 void op_table_fini(struct op_table *table);
 
 #endif

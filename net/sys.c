@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -233,6 +234,14 @@ int sys_peer_name(int fd, struct addr *addr)
 {
 	*addr = (struct addr){.size = sizeof addr->local};
 	return getpeername(fd, &addr->any, &addr->size) < 0 ? -errno : 0;
+}
+
+int sys_poll_hung_up(struct pollfd *fds, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		fds[i].events = 0; /* POLLHUP and POLLERR come unasked */
+	int found = poll(fds, count, 0);
+	return found >= 0 ? found : -errno;
 }
 
 int sys_peer_process(int fd, uid_t *uid, pid_t *pid)

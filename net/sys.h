@@ -55,6 +55,11 @@ void sys_tcp_options(int fd, const struct sys_tcp *tcp);
 int sys_own_name(int fd, struct addr *addr);
 int sys_peer_name(int fd, struct addr *addr);
 
+/* Sets revents of those that are hung up or in error (poll(2), which waits for
+ * nothing); how many, or -errno. */
+struct pollfd;
+int sys_poll_hung_up(struct pollfd *fds, uint32_t count);
+
 /* The process at the other end of a unix socket. */
 int sys_peer_process(int fd, uid_t *uid, pid_t *pid);
 
