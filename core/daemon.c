@@ -21,6 +21,7 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "core/service.h"
+#include "core/sockets.h"
 #include "net/addr.h"
 #include "net/sys.h"
 
@@ -59,16 +60,26 @@ bool daemon_become(const char *user)
 	return true;
 }
 
+static bool socket_answers(const struct addr *addr)
+{
+	int fd = sys_socket(AF_UNIX);
+	bool answers = fd >= 0 && connect(fd, &addr->any, addr->size) == 0;
+	if (fd >= 0)
+		sys_close(fd);
+	return answers;
+}
+
 static bool check_socket(const struct settings *settings)
 {
 	struct addr addr;
 	if (!is_given(settings->unix_socket_dir) || service_sockets() > 0 ||
 	    !addr_unix(&addr, settings->unix_socket_dir, (uint16_t)settings->listen_port))
 		return true;
-	int fd = sys_socket(AF_UNIX);
-	bool in_use = fd >= 0 && connect(fd, &addr.any, addr.size) == 0;
-	if (fd >= 0)
-		sys_close(fd);
+	bool in_use = socket_answers(&addr);
+	for (int tries = 0; in_use && tries < SOCKETS_TRIES; tries++) {
+		usleep(SOCKETS_WAIT_US);
+		in_use = socket_answers(&addr);
+	}
 	if (in_use)
 		log_fatal("unix socket is in use, cannot continue");
 	return !in_use;

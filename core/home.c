@@ -345,6 +345,18 @@ void home_post(struct pool *pool, const struct post *post)
 	home_serve(home);
 }
 
+bool home_is_idle(const struct home *home)
+{
+	bool idle = home->logins == 0 && connected(home) == 0;
+	for (uint32_t i = 0; i < home->worker_count; i++) {
+		const struct pool *part = local(home, i);
+		bool has_clients = part != NULL && atomic_load_explicit(&part->client_count,
+		                                                        memory_order_relaxed) > 0;
+		idle = idle && !has_clients && on_the_way(&home->demands[i]) == 0;
+	}
+	return idle;
+}
+
 /* Fills up to min_pool_size, one connection at a time, evicting nobody. */
 void home_janitor(struct home *home)
 {

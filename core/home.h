@@ -57,6 +57,9 @@ void home_free(struct home *home);
 /* What a worker says to the home of a pool; routed to it by mail. */
 void home_post(struct pool *pool, const struct post *post);
 
+/* Nothing is under way and no other worker has clients or servers of the pool. */
+bool home_is_idle(const struct home *home);
+
 /* Minimum size, retry, reserve: every third of a second. */
 void home_janitor(struct home *home);
 

@@ -90,6 +90,7 @@ struct pool {
 	char failure[128];
 	uint32_t last_epoch;
 	uint64_t empty_since_us;
+	bool forgotten; /* unused for pool_idle_timeout: SHOW leaves it out */
 	uint64_t lifetime_closed_us;
 };
 

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/client.h"
 #include "core/home.h"
+#include "core/log.h"
 #include "core/pool.h"
 #include "core/process.h"
 #include "core/server.h"
@@ -127,8 +128,8 @@ static void active_look(struct pool *pool, struct server *server, uint64_t now)
 	else if (client != NULL && client->vanished &&
 	         is_over(now, client->request_us, HALF_CLOSED_US))
 		server_close(server, "client disconnect while server was not ready");
-	else if (is_old(server) && server->track.ready && server->query_us == 0 &&
-	         limits->mode == POOL_SESSION && pool->worker->config->settings.server_fast_close)
+	else if (is_old(server) && track_is_free(&server->track) && limits->mode == POOL_SESSION &&
+	         pool->worker->config->settings.server_fast_close)
 		server_close(server, "database configuration changed");
 }
 
@@ -165,6 +166,32 @@ static void unused_look(struct pool *pool, struct server *server, uint64_t now)
 		server_move(server, SERVER_USED);
 }
 
+static bool pool_is_empty(const struct pool *pool)
+{
+	return pool->active.count + pool->waiting.count + pool_server_count(pool) == 0;
+}
+
+/* pool_idle_timeout: each worker forgets its part by itself, with its statistics.
+ * The memory stays, since homes on other workers look at it. */
+static void pool_forget(struct pool *pool, uint64_t now)
+{
+	uint64_t limit = pool->worker->config->settings.pool_idle_timeout;
+	bool is_kept = pool->is_forced && pool->limits.min_size > 0;
+	if (!pool_is_empty(pool))
+		pool->forgotten = false;
+	if (!pool_is_empty(pool) || (pool->home != NULL && !home_is_idle(pool->home)))
+		pool->empty_since_us = now;
+	if (is_kept || pool->forgotten || !is_over(now, pool->empty_since_us, limit))
+		return;
+	if (pool->home != NULL)
+		log_info("cleaning up idle pool for user %s on db %s because: pool idle timeout "
+		         "(age= %llus)",
+		         pool->record->user->name, pool->record->database->name,
+		         (unsigned long long)((now - pool->empty_since_us) / 1000000));
+	pool->forgotten = true;
+	pool->counters = (struct counters){0};
+}
+
 /* A check or reset that does not end keeps a credit for nothing. */
 static uint64_t test_limit(const struct pool *pool)
 {
@@ -193,4 +220,5 @@ void pool_janitor(struct pool *pool)
 	pool_publish(pool);
 	if (pool->home != NULL)
 		home_janitor(pool->home);
+	pool_forget(pool, now);
 }

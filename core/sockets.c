@@ -76,6 +76,11 @@ static int tcp_probe(const struct addr *addr, const struct settings *settings, c
 	if (settings->so_reuseport)
 		return 0;
 	int fd = sys_listen(addr, &options, failed);
+	/* the kernel lets go of the sockets of a ring some time after its process */
+	for (int tries = 0; fd == -EADDRINUSE && tries < SOCKETS_TRIES; tries++) {
+		usleep(SOCKETS_WAIT_US);
+		fd = sys_listen(addr, &options, failed);
+	}
 	if (fd < 0)
 		return fd;
 	sys_close(fd);

@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* How long a predecessor that has just ended may keep its sockets. */
+enum { SOCKETS_TRIES = 20, SOCKETS_WAIT_US = 50 * 1000 };
 #include <sys/un.h>
 
 #include "core/worker.h"

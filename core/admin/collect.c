@@ -272,7 +272,8 @@ void collect_run(struct worker *worker, struct post *post)
 	}
 	if (what & COLLECT_POOLS) {
 		worker_each_pool (worker, pool)
-			pool_collect(rows, pool);
+			if (!pool->forgotten)
+				pool_collect(rows, pool);
 		console_collect(rows, worker);
 	}
 	if (what & COLLECT_CLIENTS)
