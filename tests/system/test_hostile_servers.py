@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Servers that say nonsense, at login and later: nobody but their own clients notices.
+
+Each row of a table is a database of its own on the fake server.  A client asks for it and is given
+what it is given; a row passes when the pooler lives, when a client of another database is served
+within a second, and when there was no storm of logins.
+"""
+import base64
+import struct
+import threading
+import time
+
+from fake_server import (ANSWER, IDLE, KEY, OK, ROW, SETTINGS, WELCOME, FakeServer, authentication,
+                         error, saying, setting)
+from harness import check, same, test
+from test_regressions import served
+from wire import Closed, Q, Silent, Wire, message, startup
+
+LENGTHS = (0, 3, 4, 5, 6, 100, 65536, 65541, 0x7fffffff, 0x80000000, 0xffffffff)
+CONFIG = """
+server_login_retry = 1
+client_login_timeout = 3
+query_wait_timeout = 2
+server_connect_timeout = 2
+query_timeout = 2
+log_connections = 0
+log_disconnections = 0
+workers = 2
+"""
+
+
+class Zoo:
+    """The fake server and a pooler in front of it, with a database `test` that is PostgreSQL."""
+
+    def __init__(self, stage, config="", auth=None):
+        self.stage, self.fake, self.count = stage, FakeServer(stage), 0
+        stage.pooler.start(text=stage.pooler.config(
+            CONFIG + config, auth=auth, databases="test = host=127.0.0.1 port=PG\n"
+            f"* = host=127.0.0.1 port={self.fake.port}"))
+        served(stage, 2)
+        self.other = stage.wire()
+
+    def visit(self, script, seconds):
+        """One client of a new database: the words it has got within that time."""
+        self.count += 1
+        name = f"zoo{self.count}"
+        self.fake.say[name] = script
+        one, found, asked = Wire(*self.stage.where, timeout=5), [], False
+        end = time.monotonic() + seconds
+        one.send(startup([("user", "postgres"), ("database", name)]))
+        try:
+            while time.monotonic() < end and len(found) < 50:
+                got = one.read(max(0.001, end - time.monotonic()))
+                found.append(got.kind)
+                if got.kind == "Z":
+                    if asked:
+                        break
+                    one.send(Q("select 1"))
+                    asked = True
+        except (Closed, Silent, OSError):
+            pass
+        one.sock.close()
+        return name, found
+
+    def show(self, rows, seconds=0.06):
+        """Goes through a table of (name, script), eight at a time; another client is served beside."""
+        rows, names, stop, worst = list(rows), {}, threading.Event(), 0.0
+        lock = threading.Lock()
+
+        def go():
+            while True:
+                with lock:
+                    if not rows or stop.is_set():
+                        return
+                    label, script = rows.pop(0)
+                name, _ = self.visit(script, seconds)
+                names[name] = label
+        people = [threading.Thread(target=go, daemon=True) for _ in range(8)]
+        for one in people:
+            one.start()
+        try:
+            while any(one.is_alive() for one in people):
+                began = time.monotonic()
+                same(self.other.value("select 4711", 5), "4711")
+                worst = max(worst, time.monotonic() - began)
+                check(self.stage.pooler.process.poll() is None,
+                      "it has died about", list(names.values())[-5:])
+                time.sleep(0.01)
+        finally:
+            stop.set()
+        check(worst < 1, f"another database's client has waited {worst:.2f} s about "
+              f"{list(names.values())[-5:]}")
+        self.rest(names)
+
+    def rest(self, names):
+        served(self.stage, 1)
+        storms = {names[n]: c for n, c in self.fake.logins.items() if n in names and c > 3}
+        check(not storms, f"logins: {storms}")
+
+
+def header(kind, length):
+    return struct.pack("!BI", kind, length)
+
+
+def zoo(seconds=0.06, config=""):
+    """A test that is a table of (name, script)."""
+    def make(table):
+        def run(stage):
+            Zoo(stage, config).show(table(), seconds)
+        run.__name__, run.__doc__, run.__module__ = table.__name__, table.__doc__, table.__module__
+        return test(start=False, slow=True)(run)
+    return make
+
+
+# --- login -----------------------------------------------------------------------------------------
+
+
+@zoo()
+def login_types():
+    """Messages of every sort and wrong lengths behind the authentication."""
+    for kind in list(b"RSKZENAvTDCG1d") + [0, 255]:
+        for length in LENGTHS:
+            yield (f"{kind} {length}", saying(OK + SETTINGS + header(kind, length) + b"\0" * 12,
+                                              end=("fin", "rst")[length % 2]))
+
+
+@zoo()
+def login_unknown_types():
+    """Every type byte behind the authentication, with a right length."""
+    for kind in range(256):
+        yield f"{kind}", saying(OK + SETTINGS + header(kind, 8) + b"\0\0\0\0" + KEY + IDLE, end="fin")
+
+
+@zoo()
+def login_requests():
+    """Authentication requests that are unknown, cut or of the wrong length."""
+    for code in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 255, 1 << 31, (1 << 32) - 1):
+        for rest in (b"", b"\0", b"abcd", b"SCRAM-SHA-256\0\0", b"SCRAM-SHA-256", b"r=x,s=AA==,i=1"):
+            yield f"{code} {rest}", saying(authentication(code, rest), end="fin")
+    for size in range(4):
+        yield f"short {size}", saying(message("R", b"\0\0\0\0"[:size]) + WELCOME, end="fin")
+
+
+@zoo(0.5)
+def login_requests_without_end():
+    """Authentication requests, notices and parameters without end."""
+    def forever(data):
+        def script(visit):
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                visit.send(data * 2000)
+        return script
+    yield "plain", forever(authentication(3))
+    yield "md5", forever(authentication(5, b"abcd"))
+    yield "scram", forever(authentication(10, b"SCRAM-SHA-256\0\0"))
+    yield "ok", forever(OK)
+    yield "notice", forever(message("N", b"SNOTICE\0Mx\0\0"))
+    yield "setting", forever(OK + setting("a", "b"))
+    yield "key", forever(OK + KEY)
+    yield "notification", forever(OK + message("A", b"\0\0\0\1x\0y\0"))
+
+
+@zoo()
+def login_errors():
+    """ErrorResponses and notices of every wrong form."""
+    for label, data in (
+            ("empty", message("E")), ("end only", message("E", b"\0")), ("no end", message("E", b"SFATAL")),
+            ("60 KB", message("E", b"M" + b"x" * 60000 + b"\0\0")), ("70 KB", message("E", b"M" + b"x" * 70000 + b"\0\0")),
+            ("code", error("SFATAL", "Cabcdefghijkl", "M%s%n%d%x")), ("only code", error("C57P03")),
+            ("controls", error("SFATAL", "C28000", "M\r\n\x1b[2J\x01\xff")), ("no text", error("SFATAL", "C28000", "M")),
+            ("twice", error("SFATAL", "C28000", "Mno") * 2), ("notice", message("N", b"") + WELCOME),
+            ("warning", message("N", b"S") + WELCOME), ("10,000 fields", error(*["Mx"] * 10000))):
+        yield label, saying(data, end="fin")
+        yield f"{label}, stays", saying(data)
+        yield f"{label}, later", saying(OK + SETTINGS + data, end="rst")
+
+
+@zoo()
+def login_parameters():
+    """ParameterStatus that is giant, cut, empty or without end, and what does not fit a welcome."""
+    for label, data in (
+            ("15 KB", setting("xx", "y" * 15900)), ("65 KB", setting("xx", "y" * 65000)),
+            ("70 KB", setting("xx", "y" * 70000)), ("1 MB", setting("xx", "y" * 1000000)),
+            ("tracked 16 KB", setting("application_name", "y" * 3000) + setting("TimeZone", "z" * 5000) +
+             setting("DateStyle", "z" * 8000)),
+            ("20,000", b"".join(setting(f"p{i}", "v") for i in range(20000))),
+            ("the same 20,000 times", setting("TimeZone", "v") * 20000),
+            ("no name", setting("", "")), ("long name", setting("n" * 9000, "v")),
+            ("no end", message("S", b"abc")), ("no value", message("S", b"abc\0")), ("empty", message("S")),
+            ("more behind", message("S", b"TimeZone\0UTC\0x\0")),
+            ("no text", setting("client_encoding", b"\xff\xfe\n\r" * 50)),
+            ("quotes", setting("TimeZone", "'; drop table t; --\\'\"")), ("version", setting("server_version", "x" * 900))):
+        yield label, saying(OK + SETTINGS + data + KEY + IDLE, ANSWER)
+
+
+@zoo(0.5)
+def login_parameter_too_large():
+    """A tracked value that is too large to be kept: the server is of no use, and one attempt shows it."""
+    for size in (8191, 8192, 8193, 16000, 60000):
+        yield f"{size}", saying(OK + SETTINGS + setting("application_name", "y" * size) + KEY + IDLE,
+                                ANSWER)
+
+
+@zoo()
+def login_order():
+    """What belongs to a login, missing, twice, in another order, or with more behind it."""
+    base = OK + SETTINGS
+    for label, data in (
+            ("no key", base + IDLE), ("key of 0", base + message("K") + IDLE),
+            ("key of 4", base + message("K", b"abcd") + IDLE), ("key of 32", base + message("K", b"\0\0\0\1" + b"k" * 32) + IDLE),
+            ("key of 256", base + message("K", b"\0\0\0\1" + b"k" * 256) + IDLE),
+            ("key of 260", base + message("K", b"k" * 265) + IDLE), ("keys", base + KEY * 100 + IDLE),
+            ("no authentication", SETTINGS + KEY + IDLE), ("key only", KEY + IDLE), ("idle only", IDLE),
+            ("transaction", base + KEY + message("Z", b"T")), ("failed", base + KEY + message("Z", b"E")),
+            ("status x", base + KEY + message("Z", b"x")), ("no status", base + KEY + message("Z")),
+            ("long status", base + KEY + message("Z", b"I" * 100)), ("idle 1,000 times", WELCOME + IDLE * 1000),
+            ("welcome twice", WELCOME * 2), ("notice behind", WELCOME + message("N", b"SX\0\0")),
+            ("rows behind", WELCOME + ROW), ("half a row behind", WELCOME + b"D\0\0"), ("ok behind", WELCOME + OK),
+            ("negotiation", message("v", b"\0\3\0\0\0\0\0\0") + WELCOME), ("bad negotiation", message("v", b"\0\3") + WELCOME),
+            ("negotiation of many", message("v", struct.pack("!II", 0x30000, 0xffffffff)) + WELCOME),
+            ("silence", b""), ("a byte", b"R"), ("SSL's answer", b"S"), ("http", b"HTTP/1.1 400 Bad Request\r\n\r\n")):
+        yield label, saying(data, ANSWER)
+        yield f"{label}, FIN", saying(data, end="fin")
+        yield f"{label}, RST", saying(data, end="rst")
+
+
+@zoo()
+def login_cut():
+    """The login cut at every byte."""
+    for cut in range(len(WELCOME)):
+        yield f"{cut}", saying(WELCOME[:cut], end=("fin", "rst")[cut % 2])
+
+
+# --- sessions --------------------------------------------------------------------------------------
+
+
+@zoo()
+def answer_types():
+    """Answers of every type, with lengths that can and that cannot be right."""
+    for kind in range(256):
+        length = (0, 4, 5, 12, 0x7fffffff, 0xffffffff)[kind % 6]
+        yield f"{kind} {length}", saying(WELCOME, header(kind, length) + b"\0" * 8, ("fin", "rst")[kind % 2])
+
+
+@zoo()
+def answer_known_types():
+    """Answers of every known type with every length."""
+    for kind in b"ZSETDCGHWcdnst123AINKRVv":
+        for length in (0, 3, 4, 5, 12, 0x7fffffff, 0xffffffff):
+            yield f"{chr(kind)} {length}", saying(WELCOME, header(kind, length) + b"\0" * (min(max(length, 4), 100) - 4), "fin")
+
+
+@zoo()
+def answer_cut():
+    """An answer cut at every byte."""
+    for cut in range(len(ANSWER) + 1):
+        for end in ("fin", "rst"):
+            yield f"{cut} {end}", saying(WELCOME, ANSWER[:cut], end)
+
+
+@zoo()
+def answer_order():
+    """Answers with too much, too little, or with what nobody asked for."""
+    for label, data in (
+            ("idle 5 times", ANSWER + IDLE * 5), ("answered 3 times", ANSWER * 3), ("answered 1,000 times", ANSWER * 1000),
+            ("copy in", message("G", b"\0\0\0") + IDLE), ("copy out", message("H", b"\0\0\0") + IDLE),
+            ("copy both", message("W", b"\0\0\0") + IDLE), ("copy in only", message("G", b"\0\0\0")),
+            ("in a transaction", message("Z", b"T")), ("status x", message("Z", b"x")), ("no status", message("Z")),
+            ("70 KB of status", message("Z", b"I" * 70000)), ("setting 65 KB", setting("a", "b" * 65400) + ANSWER),
+            ("setting 70 KB", setting("a", "b" * 70000) + ANSWER),
+            ("tracked 65 KB", setting("application_name", "b" * 65000) + ANSWER),
+            ("10,000 settings", b"".join(setting("application_name", str(i)) for i in range(10000)) + ANSWER),
+            ("no setting", message("S", b"x") + ANSWER), ("notifications", message("A", b"xx") * 1000 + ANSWER),
+            ("errors", message("E", b"") + IDLE), ("parsed 100 times", message("1") * 100 + IDLE),
+            ("welcome again", WELCOME), ("password?", authentication(3) + ANSWER), ("key", KEY + ANSWER)):
+        yield label, saying(WELCOME, data)
+        yield f"{label}, FIN", saying(WELCOME, data, "fin")
+        yield f"{label}, RST", saying(WELCOME, data, "rst")
+
+
+@zoo()
+def chatter_when_idle():
+    """Servers that say something, or go, while nobody has asked them anything."""
+    def later(data, end):
+        def script(visit):
+            visit.rst = end == "rst"
+            visit.send(WELCOME)
+            time.sleep(0.03)
+            visit.send(data)
+            if not end:
+                visit.serve()
+        return script
+    for label, data in (("nothing", b""), ("idle", IDLE), ("row", ROW), ("half", b"D\0\0"), ("zero length", b"Z\0\0\0\0"),
+                        ("setting", setting("TimeZone", "x")), ("fatal", error("SFATAL", "C57P01", "Mx")),
+                        ("notice", message("N", b"SX\0Mx\0\0") * 100), ("endless", b"D\x7f\xff\xff\xff" + b"x" * 500000)):
+        for end in (None, "fin", "rst"):
+            yield f"{label} {end}", later(data, end)
+
+
+# --- SCRAM -----------------------------------------------------------------------------------------
+
+
+@test(start=False, slow=True)
+def scram_answers(stage):
+    """What a server can say wrong in SCRAM: nonces, salts and counts that are giant, cut or none."""
+    def continues(text):
+        def script(visit):
+            visit.send(authentication(10, b"SCRAM-SHA-256\0\0"))
+            _, body = visit.read()
+            nonce = body[body.index(b"r=") + 2:]
+            data = text(nonce) if callable(text) else text
+            visit.send(authentication(11, data))
+            visit.read()
+            visit.send(authentication(12, b"v=" + b"A" * 44 + b"="), WELCOME)
+            visit.serve()
+        return script
+    salt = base64.b64encode(b"0123456789abcdef")
+    rows = [("none", b""), ("r", b"r"), ("r=", b"r="), ("other nonce", b"r=x,s=AAAA,i=1"), ("binary", b"\0\xff" * 50),
+            ("m=", lambda n: b"m=x,r=" + n + b"x,s=" + salt + b",i=4096"),
+            ("same nonce", lambda n: b"r=" + n + b",s=" + salt + b",i=4096"),
+            ("nonce of 1 KB", lambda n: b"r=" + n + b"x" * 1000 + b",s=" + salt + b",i=1"),
+            ("nonce of 60 KB", lambda n: b"r=" + n + b"x" * 60000 + b",s=" + salt + b",i=1"),
+            ("nonce of 1 MB", lambda n: b"r=" + n + b"x" * 1000000 + b",s=" + salt + b",i=1"),
+            ("no salt", lambda n: b"r=" + n + b"x,i=4096"), ("empty salt", lambda n: b"r=" + n + b"x,s=,i=4096"),
+            ("bad salt", lambda n: b"r=" + n + b"x,s=!!!!,i=4096"), ("salt of 3 KB", lambda n: b"r=" + n + b"x,s=" + b"AAAA" * 1000 + b",i=1"),
+            ("salt of 60 KB", lambda n: b"r=" + n + b"x,s=" + b"AAAA" * 15000 + b",i=1"),
+            ("no count", lambda n: b"r=" + n + b"x,s=" + salt), ("empty count", lambda n: b"r=" + n + b"x,s=" + salt + b",i="),
+            ("count 0", lambda n: b"r=" + n + b"x,s=" + salt + b",i=0"), ("count -1", lambda n: b"r=" + n + b"x,s=" + salt + b",i=-1"),
+            ("count 2^32+1", lambda n: b"r=" + n + b"x,s=" + salt + b",i=4294967297"),
+            ("count 2^64+1", lambda n: b"r=" + n + b"x,s=" + salt + b",i=18446744073709551617"),
+            ("count x", lambda n: b"r=" + n + b"x,s=" + salt + b",i=4096x"), ("wrong signature", lambda n: b"r=" + n + b"x,s=" + salt + b",i=4096")]
+    Zoo(stage, auth='"postgres" "secret"\n"admin" "admin"\n').show(
+        [(label, continues(text)) for label, text in rows])
