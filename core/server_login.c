@@ -454,7 +454,8 @@ static void welcome_publish(struct server *server)
 void server_login_done(struct server *server)
 {
 	struct worker *worker = server->worker;
-	if (!server_is_clean(server)) { /* a connect_query that left a transaction open, say */
+	/* a connect_query that left a transaction open; a parameter too large to keep */
+	if (!server_is_clean(server) || server->close_needed) {
 		server_login_failed(server, "", "server was not ready after login",
 		                    "server was not ready after login");
 		return;
