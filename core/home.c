@@ -223,15 +223,18 @@ static void mark_holders(struct home *home)
 		const struct home_demand *demand = worker != UINT32_MAX ? &home->demands[worker]
 		                                                        : NULL;
 		uint64_t ticket = demand != NULL ? demand->ticket : 0;
-		if (ticket == told->marked_ticket && (ticket == 0 || worker == told->marked_worker))
+		uint32_t wanted = demand != NULL ? demand->waiting - on_the_way(demand) : 0;
+		bool same = worker == told->marked_worker && wanted <= told->marked_wanted;
+		if (ticket == told->marked_ticket && (ticket == 0 || same))
 			continue;
 		told->marked_ticket = ticket;
 		told->marked_worker = worker;
+		told->marked_wanted = wanted;
 		struct post *post = post_new(POST_REMOTE, home->pool->worker->index);
 		post->pool = home->pool->record;
 		post->demand.ticket = ticket;
 		post->demand.worker = demand != NULL ? worker : 0;
-		post->demand.waiting = demand != NULL ? demand->waiting - on_the_way(demand) : 0;
+		post->demand.waiting = wanted;
 		post_send(home->pool->worker->process, i, post);
 	}
 }
@@ -319,13 +322,19 @@ static void on_gave(struct home *home, const struct post *post)
 {
 	struct home_demand *giver = &home->demands[post->from];
 	struct home_demand *taker = &home->demands[post->give.to];
-	if (post->give.asked) {
+	if (post->give.lost) {
+		taker->sent--;
+	} else if (post->give.asked) {
 		if (giver->giving > 0)
 			giver->giving--;
 		if (!post->give.done)
 			taker->sent--;
 	} else {
-		taker->sent++; /* by itself, because it was marked */
+		taker->sent++; /* by itself, because it was marked: as there (remote_serve) */
+		if (giver->marked_wanted <= 1)
+			giver->marked_ticket = 0;
+		else
+			giver->marked_wanted--;
 	}
 }
 

@@ -30,11 +30,12 @@ struct post;
 struct home_demand {
 	uint64_t ticket; /* of the oldest waiter there, us; 0: none waits */
 	uint32_t waiting;
-	uint32_t sent;          /* servers given to it or opened for it so far */
-	uint32_t received;      /* of them, those it knows of: the rest is on its way */
-	uint32_t giving;        /* idle ones asked of it, not yet given */
-	uint64_t marked_ticket; /* what it was told by POST_REMOTE */
-	uint32_t marked_worker;
+	uint32_t sent;     /* servers given to it or opened for it so far */
+	uint32_t received; /* of them, those it knows of: the rest is on its way */
+	uint32_t giving;   /* idle ones asked of it, not yet given */
+	/* What it was told by POST_REMOTE, less what it has given since. */
+	uint64_t marked_ticket;
+	uint32_t marked_worker, marked_wanted;
 	bool login; /* the oldest waits for welcome data */
 };
 

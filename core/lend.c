@@ -1,9 +1,8 @@
 /*
  * lend.c - see lend.h.
  *
- * Whoever asked is told that the server is on its way when it leaves the idle
- * list; should it turn out to be broken before its last operation has come
- * back, the next demand (20 ms) puts that right.
+ * The home is told that the server is on its way when it leaves the idle list;
+ * should it break before its last operation has come back, that is taken back.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/lend.h"
@@ -77,6 +76,14 @@ void lend_detached(struct server *server)
 	post_send(worker->process, server->lent_to, post);
 }
 
+void lend_broken(struct server *server)
+{
+	struct post *post = home_report(server->pool, POST_GAVE);
+	post->give.to = server->lent_to;
+	post->give.lost = true;
+	post_send(server->worker->process, server->pool->record->home, post);
+}
+
 static struct server *lent_revive(struct worker *worker, struct pool *pool,
                                   struct lent_server *lent)
 {
@@ -114,6 +121,8 @@ void lend_receive(struct worker *worker, struct post *post)
 	struct pool_record *record = post->pool;
 	struct lent_server *lent = post->lend.server;
 	struct pool *pool = pool_get(worker, record);
+	if (pool != NULL)
+		pool->received++;
 	struct server *server = pool != NULL ? lent_revive(worker, pool, lent) : NULL;
 	struct post *done = post_new(POST_LEND_DONE, worker->index);
 	done->lend.sender = post->lend.sender;
@@ -128,7 +137,6 @@ void lend_receive(struct worker *worker, struct post *post)
 	if (server == NULL)
 		return;
 	worker->borrowed++;
-	pool->received++;
 	if (worker->stopping)
 		server_close(server, "shutdown");
 	else

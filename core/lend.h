@@ -23,6 +23,9 @@ void lend_server(struct server *server, uint32_t to);
 /* Its last operation has come back. */
 void lend_detached(struct server *server);
 
+/* It is closed before it could leave: the home must not count on it. */
+void lend_broken(struct server *server);
+
 void lend_receive(struct worker *worker, struct post *post);
 void lend_acknowledged(struct worker *worker, struct post *post);
 

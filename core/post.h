@@ -107,6 +107,7 @@ struct post {
 			uint32_t to;
 			bool done;
 			bool asked; /* in answer to POST_GIVE */
+			bool lost;  /* said to be on its way before, but it broke */
 		} give;
 		struct {
 			struct lent_server *server;

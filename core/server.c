@@ -197,6 +197,8 @@ void server_close(struct server *server, const char *reason)
 		server_log(server, LOG_LOG_, "closing because: %s (age=%llus)", reason,
 		           (unsigned long long)((worker->loop.now_us - server->connect_us) /
 		                                1000000));
+	if (server->state == SERVER_LENDING)
+		lend_broken(server);
 	server_move(server, SERVER_CLOSING);
 	cancel_forget_server(server);
 	wheel_disarm(&worker->loop.wheel, &server->timer);
