@@ -258,7 +258,8 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 	client_count(client, -1);
 	if (may_speak)
 		client_say(client, sqlstate != NULL ? sqlstate : SQLSTATE_PROTOCOL_VIOLATION, text);
-	if (client->conn.state == CONN_OPEN && !client->conn.ended)
+	bool has_words = !client->conn.ended || !conn_is_flushed(&client->conn);
+	if (client->conn.state == CONN_OPEN && has_words)
 		conn_finish(&client->conn);
 	else
 		conn_close(&client->conn);

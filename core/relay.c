@@ -107,7 +107,7 @@ void relay_settle(struct server *server)
 	struct client *client = server->client;
 	if (client == NULL || server->state != SERVER_ACTIVE)
 		return;
-	if (client->ended && !track_owes(&server->track)) {
+	if (client->ended && !track_owes(&server->track) && client->held_first == NULL) {
 		client_close(client, client->reason);
 		return;
 	}

@@ -60,6 +60,8 @@ static void up_end(struct client *client, const char *reason)
 	struct server *server = client->server;
 	client->ended = true;
 	client->reason = reason;
+	if (client->vanished && server != NULL && client->held_first != NULL)
+		return; /* decided when that has been said: up_vanished() */
 	bool will_end = server != NULL && track_will_end(&server->track) &&
 	                client_is_between(client);
 	if (!will_end)
@@ -191,13 +193,18 @@ static void up_settle(struct client *client)
 		relay_settle(client->server);
 }
 
+static bool up_said_goodbye(const struct client *client)
+{
+	return client->ended && !client->vanished;
+}
+
 /* Returns where it stopped: `to`, or the start of what must wait. */
 static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
 {
 	uint32_t max = client->worker->config->settings.max_packet_size;
 	struct span in = span_of(buf->data + from, to - from);
 	struct run run = {.buf = buf, .from = from, .to = from};
-	while (client->state == CLIENT_READY && !client->ended) {
+	while (client->state == CLIENT_READY && !up_said_goodbye(client)) {
 		struct scan before = client->scan;
 		struct span rest = in;
 		struct piece piece;
@@ -225,7 +232,8 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 			up_forward(client, &run, &piece, to - rest.size, to - in.size);
 	}
 	up_flush(client, &run);
-	return client->ended ? to : to - in.size; /* nothing counts behind Terminate */
+	/* nothing counts behind Terminate */
+	return up_said_goodbye(client) ? to : to - in.size;
 }
 
 void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
@@ -240,6 +248,14 @@ void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to
 		return;
 	relay_flow(client);
 	up_settle(client);
+}
+
+/* All that it said before its end of file is with the server. */
+static void up_vanished(struct client *client)
+{
+	const struct server *server = client->server;
+	if (server == NULL || !track_will_end(&server->track))
+		client_close(client, client->reason);
 }
 
 void relay_resume(struct client *client)
@@ -262,6 +278,8 @@ void relay_resume(struct client *client)
 	}
 	relay_flow(client);
 	up_settle(client);
+	if (client->vanished && client->held_first == NULL)
+		up_vanished(client);
 }
 
 /* What it asked first is answered as PostgreSQL answers a cancel: a Query by an
