@@ -3,8 +3,8 @@
 
 `say[database]` is a function that is given a Visit: one connection, whose startup message has been
 read.  When the function returns, the connection ends as it has asked for: FIN, or RST.  A database
-that is not in `say` is served like a small PostgreSQL.  All of a test's connections run in threads of
-the test's process; what they see is counted in `logins` and `seen`.
+that is not in `say` is served like a small PostgreSQL.  All connections run in threads of the
+test's process; what they see is counted in `logins` and `seen`.
 """
 import socket
 import struct

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from fake_server import ANSWER, IDLE, KEY, OK, SETTINGS, WELCOME, FakeServer, error, setting
+from fake_server import WELCOME, FakeServer
 from harness import PASSWORD, Failed, check, same, test
 from replay import compare
 from tools import until
@@ -14,7 +14,7 @@ from wire import B, Closed, E, H, P, PgError, Q, S, Silent, X, c, cstr, d, messa
 ONE = "test = host=127.0.0.1 port=PG pool_size=1"
 
 
-# --- nothing of one client stays with a server --------------------------------------------------------
+# --- nothing of one client stays with a server ----------------------------------------------------
 
 
 def served(stage, seconds, sql="select 4711", **options):
@@ -51,7 +51,7 @@ def leave(one, how):
 
 @test(databases=ONE)
 def copy_tail_and_terminate(stage):
-    """COPY has failed with half a message under way; the other half comes with Terminate, in one read."""
+    """COPY has failed with half a message under way; the rest comes with Terminate, in one read."""
     tail = d("x" * 35)
     for cut in (1, 4, 5, 6, 20, 39):
         one = stage.wire(timeout=5)
@@ -68,7 +68,7 @@ def copy_tail_and_terminate(stage):
 
 @test(databases=ONE)
 def copy_half_and_gone(stage):
-    """Clients that go in the middle of COPY data, in the middle of a message, or right behind it."""
+    """Clients that go in the middle of COPY data, of a message, or right behind it."""
     for cut in (0, 1, 5, 20, 40):
         for how in ("fin", "rst", "terminate"):
             one = stage.wire()
@@ -82,7 +82,7 @@ def copy_half_and_gone(stage):
 
 @test(databases=ONE)
 def half_a_query_and_gone(stage):
-    """A query without its last bytes is not run when its client goes, whatever is sent behind it."""
+    """A query without its last bytes is not run when its client goes, by FIN or RST."""
     whole = Q("insert into t values (4711) --ab")
     for how in ("fin", "rst"):
         for cut in list(range(1, 8)) + [len(whole) - 5]:
@@ -96,7 +96,7 @@ def half_a_query_and_gone(stage):
 
 @test(databases=ONE)
 def half_a_query_behind_a_whole(stage):
-    """The same behind a query that is complete, in one write: the first runs, the second does not."""
+    """The same behind a whole query, in one write: the first runs, the second does not."""
     for number, how in enumerate(("fin", "rst"), 4720):
         one = stage.wire()
         one.query("select 1")
@@ -111,7 +111,7 @@ def half_a_query_behind_a_whole(stage):
 
 @test(databases=ONE)
 def value_of_another_parameter(stage):
-    """`on` is fine for standard_conforming_strings, and no time zone: what comes with it does not run."""
+    """`on` is fine for standard_conforming_strings, and no time zone: nothing runs with it."""
     served(stage, 2)
     insert = Q("insert into t values (4713)")
     for more in ([insert], [insert, X], [P("", "insert into t values (4713)"), B(), E(), S]):
@@ -138,16 +138,17 @@ def value_of_another_parameter(stage):
 
 @test(databases=ONE)
 def values_are_not_mixed_up(stage):
-    """Parameters of neighbours: each client has its own, also when their values are the same words."""
+    """Each client has its own parameters, also when their values are the same words."""
     pairs = [("TimeZone", "UTC"), ("application_name", "on"), ("DateStyle", "ISO, MDY"),
-             ("application_name", "UTC"), ("IntervalStyle", "postgres"), ("application_name", "ISO, MDY")]
+             ("application_name", "UTC"), ("IntervalStyle", "postgres"),
+             ("application_name", "ISO, MDY")]
     clients = [(stage.wire(params=[pair]), *pair) for pair in pairs]
     for _ in range(3):
         for one, name, value in clients:
             same(one.value(f"show {name}"), value, name)
 
 
-# --- login -----------------------------------------------------------------------------------------
+# --- login ----------------------------------------------------------------------------------------
 
 
 def slow_login(stage, user):
@@ -191,7 +192,7 @@ def reload_before_scram(stage):
 
 @test("auth_type = plain")
 def reload_takes_the_user_away(stage):
-    """The user is gone, or has another password, when the password comes: in or out, but no harm."""
+    """The user is gone, or has another secret, when the password comes: in or out, no harm."""
     for auth in ('"admin" "admin"\n', f'"admin" "admin"\n"u_plain" "{"other" * 50}"\n'):
         stage.pooler.auth.write_text(f'"admin" "admin"\n"u_plain" "{PASSWORD}"\n')
         stage.ask("reload")
@@ -208,7 +209,7 @@ def reload_takes_the_user_away(stage):
 
 @test(databases=ONE)
 def bytes_behind_startup(stage):
-    """What comes in one write with the startup message is answered, before and with a welcome known."""
+    """What comes in one write with the startup message is answered, welcome known or not."""
     hello = startup([("user", "postgres"), ("database", "test")])
     for _ in range(2):
         one = stage.raw(timeout=3)
@@ -268,11 +269,11 @@ def bytes_behind_scram(stage):
         behind_password(stage, "u_scram", "scram")
 
 
-# --- nobody waits for ever ---------------------------------------------------------------------------
+# --- nobody waits for ever ------------------------------------------------------------------------
 
 
 def in_turn(stage, pause):
-    """Twelve clients of two servers, one after the other, each behind a pause that lets servers age."""
+    """Twelve clients of two servers, one after the other, behind pauses that let servers age."""
     clients = [stage.wire(timeout=5) for _ in range(12)]
     for one in clients:
         one.query("select 1")
@@ -338,53 +339,6 @@ def evict_aged(stage):
 def evict_at_once(stage):
     """The same with servers that always need a check."""
     evict(stage, 0.1)
-
-
-@test(start=False)
-def copy_that_failed_is_not_stuck(stage):
-    """A client that streams COPY data to a server that has given up gets rid of the rest."""
-    fake, given_up = FakeServer(stage), threading.Event()
-
-    def copy(visit):
-        visit.send(WELCOME)
-        while True:
-            kind, body = visit.read()
-            if kind == "X":
-                return
-            if kind == "Q" and b"copy" in body:
-                visit.send(message("G", b"\0\0\1\0\0"))
-                given_up.wait(5)
-                visit.send(error("SERROR", "C22P02", "Mbad"), IDLE)
-                time.sleep(0.1)
-            elif kind in "QS":
-                visit.send(ANSWER)
-    fake.say["fake"] = copy
-    stage.pooler.start(text=stage.pooler.config(
-        "", databases=f"fake = host=127.0.0.1 port={fake.port} pool_size=1"))
-    one = stage.wire(database="fake")
-    one.send(Q("copy t from stdin"))
-    same(one.reply(1), ["G"])
-    data, sent = d("x" * 1000) * 1000, 0
-    one.sock.settimeout(0.3)
-    try:
-        while True:
-            sent += one.sock.send(data[sent % len(data):])
-    except socket.timeout:
-        pass
-    check(sent > 100000, sent)
-    given_up.set()
-    same(one.reply(2, 3), ["E[22P02]", "Zi"])
-    one.sock.settimeout(3)
-    try:
-        for _ in range(20):
-            at = sent % len(data)
-            one.sock.sendall(data[at:])
-            sent += len(data) - at
-    except socket.timeout:
-        raise Failed("stuck") from None
-    one.send(c)
-    same(one.value("select 1", 3), "4")
-    same(stage.wire(database="fake").value("select 1", 3), "4")
 
 
 @test(databases=ONE)
@@ -463,37 +417,11 @@ def long_query_with_terminate(stage):
     same(rows_of(stage, 4714), 1)
 
 
-# --- servers that turn one away ------------------------------------------------------------------------
-
-
-@test(start=False)
-def errors_without_a_text(stage):
-    """Whatever a server says when it turns a login away: one attempt per server_login_retry."""
-    fake = FakeServer(stage)
-    says = {
-        "bare": message("E"), "end": message("E", b"\0"), "cut": message("E", b"SFATAL"),
-        "code": error("C53300"), "severity": error("SFATAL"), "no_text": error("SFATAL", "C57P03"),
-        "empty_text": error("SFATAL", "C57P03", "M"), "full": error("SFATAL", "C53300", "Mno"),
-        "later": OK + error("SFATAL", "C53300"), "short": b"E\0\0\0\3", "nothing": b"",
-        "half": message("E", b"SFATAL\0C53300\0\0")[:9],
-        "warning": error("SWARNING", "C01000"), "long": error("SFATAL", "M" + "x" * 60000),
-    }
-    for name, bytes_ in says.items():
-        fake.say[name] = lambda visit, b=bytes_: visit.send(b)
-    stage.pooler.start(text=stage.pooler.config(
-        "server_login_retry = 1\nlog_connections = 0",
-        databases=f"* = host=127.0.0.1 port={fake.port}"))
-    for name in says:
-        for _ in range(2):
-            stage.raw().send(startup([("user", "postgres"), ("database", name)]))
-    time.sleep(2.3)
-    storms = {n: fake.logins.get(n, 0) for n in says if not 1 <= fake.logins.get(n, 0) <= 3}
-    check(not storms, f"logins in 2.3 s: {storms}")
-    check(len(stage.pooler.text().splitlines()) < 60 + 12 * len(says), "a flood in the log")
+# --- clients that wait to be welcomed -------------------------------------------------------------
 
 
 def welcome_hall(stage, count, change, config):
-    """`count` clients wait for the welcome of a database; change(round) comes while they are served."""
+    """`count` clients wait for the welcome of a database; the change comes as they get it."""
     fake, go = FakeServer(stage), threading.Event()
 
     def slow(visit):
@@ -570,7 +498,7 @@ def reconnect_while_welcomed_4(stage):
     welcome_hall(stage, 150, reconnect, WIDE + "workers = 4")
 
 
-# --- names of hosts ----------------------------------------------------------------------------------
+# --- names of hosts -------------------------------------------------------------------------------
 
 
 NAMES = ("test = host=localhost port=PG\nbad = host=no.such.host.invalid port=PG dbname=test\n"
@@ -581,9 +509,10 @@ def connections(stage):
     return {r["name"]: int(r["current_connections"]) for r in stage.ask("show databases")}
 
 
-@test("server_login_retry = 1\nclient_login_timeout = 1.5\nserver_connect_timeout = 1", databases=NAMES)
+@test("server_login_retry = 1\nclient_login_timeout = 1.5\nserver_connect_timeout = 1",
+      databases=NAMES)
 def host_names(stage):
-    """A host by name; a name that there is not costs a line in the log and no credit of the pool."""
+    """A host by name; one that there is not costs a line in the log and no credit of the pool."""
     served(stage, 2)
     began = time.monotonic()
     try:
@@ -609,125 +538,7 @@ def host_names_and_shutdown(stage):
     same(stage.pooler.wait(4), 0)
 
 
-# --- queries and Terminate --------------------------------------------------------------------------
-
-
-@test(databases=ONE)
-def queries_and_terminate(stage):
-    """Queries with Terminate behind them in one write run, at once or queued."""
-    holder, number = stage.wire(), 4730
-    for queued in (False, True):
-        for params in ([], [("application_name", "other"), ("DateStyle", "German, DMY")]):
-            number += 1
-            one = stage.wire(params=params, timeout=5)
-            if queued:
-                holder.query("begin")
-            one.send(Q(f"insert into t values ({number})"), X)
-            if queued:
-                time.sleep(0.05)
-                holder.query("commit")
-            what = f"{'queued' if queued else 'at once'}, {params}"
-            same(one.reply(3, 3), ["C(INSERT 0 1)", "Zi", "EOF"], what)
-            same(rows_of(stage, number), 1, what)
-
-
-@test(databases=ONE)
-def terminate_behind_a_queued_query(stage):
-    """Terminate in a write of its own behind a query that is queued.  From a client that has gone
-    meanwhile nothing is read any more: its query may run or not."""
-    holder = stage.wire()
-    for number, gone in enumerate((False, True), 4740):
-        one = stage.wire(timeout=5)
-        holder.query("begin")
-        one.send(Q(f"insert into t values ({number})"))
-        time.sleep(0.05)
-        one.send(X)
-        if gone:
-            one.sock.close()
-        time.sleep(0.05)
-        holder.query("commit")
-        if not gone:
-            same(one.reply(3, 3), ["C(INSERT 0 1)", "Zi", "EOF"])
-            same(rows_of(stage, number), 1)
-        served(stage, 2)
-
-
-@test("workers = 1", databases=ONE)
-def half_close_at_once(stage):
-    """A half-close behind queries that a server has: all is answered, then the end."""
-    for messages in ([Q("select 4711")], [P("", "select 4711"), B(), E(), S],
-                     [Q("begin"), Q("select 4711"), Q("commit")]):
-        one = stage.wire(timeout=5)
-        one.send(*messages)
-        one.sock.shutdown(socket.SHUT_WR)
-        got = one.reply(20, 3)
-        check("D(4711)" in got and got[-2:] == ["Zi", "EOF"], got)
-
-
-@test(databases=ONE)
-def half_close_while_queued(stage):
-    """Who half-closes while it is queued is answered or sees the end, and holds up nobody."""
-    holder = stage.wire()
-    for messages in ([Q("select 4711")], [Q("select 1")[:-2]], [Q("begin"), Q("select 1")]):
-        for behind in (False, True):
-            one = stage.wire(timeout=5)
-            holder.query("begin")
-            one.send(*messages)
-            if behind:
-                time.sleep(0.03)
-            one.sock.shutdown(socket.SHUT_WR)
-            time.sleep(0.03)
-            holder.query("commit")
-            same(one.reply(20, 3)[-1], "EOF")
-            served(stage, 2)
-
-
-def pipeline(stage, queued, half):
-    """1,000 queries in one write; how many are answered, in order, before the end."""
-    one, count = stage.wire(timeout=10), 1000
-    if queued:
-        holder = stage.wire()
-        holder.query("begin")
-    data = b"".join(Q(f"select {i}") for i in range(count)) + (b"" if half else X)
-
-    def send():
-        one.sock.sendall(data)
-        if half:
-            one.sock.shutdown(socket.SHUT_WR)
-    thread = threading.Thread(target=send, daemon=True)
-    thread.start()
-    if queued:
-        time.sleep(0.1)
-        holder.query("commit")
-    answered = 0
-    try:
-        while True:
-            same(one.rows(3), [[str(answered)]])
-            answered += 1
-    except Closed:
-        pass
-    except Silent:
-        raise Failed(f"silence in place of answer {answered}") from None
-    thread.join(3)
-    return answered
-
-
-@test(databases=ONE)
-def pipeline_and_terminate(stage):
-    """1,000 queries and Terminate give 1,000 answers."""
-    for queued in (False, True):
-        same(pipeline(stage, queued, False), 1000)
-
-
-@test(databases=ONE)
-def pipeline_and_half_close(stage):
-    """1,000 queries and a half-close give answers in order, then the end."""
-    for queued in (False, True):
-        stage.note(f"{pipeline(stage, queued, True)} answers")
-        served(stage, 2)
-
-
-# --- errors of PostgreSQL's own ---------------------------------------------------------------------
+# --- errors of PostgreSQL's own -------------------------------------------------------------------
 
 
 @test(databases=ONE)
@@ -747,80 +558,3 @@ def fatal_of_postgres(stage):
             db.query(f"select pg_terminate_backend({pid})")
         same(one.reply(4, 3), (["T1"] if sql else []) + ["E[57P01]", "EOF"], sql)
     served(stage, 2)
-
-
-@test(start=False)
-def fatal_and_reset(stage):
-    """An error and then RST: exactly that error, then the end; also in the middle of a pipeline."""
-    fake = FakeServer(stage)
-
-    def fatal(visit):
-        visit.send(WELCOME)
-        visit.read()
-        visit.rst = True
-        visit.send(error("SFATAL", "VFATAL", "C57P05", "Mits own"))
-    fake.say["fake"] = fatal
-    stage.pooler.start(text=stage.pooler.config(
-        "server_login_retry = 0.1", databases=f"fake = host=127.0.0.1 port={fake.port} pool_size=1"))
-    for messages in ([Q("select 1")], [Q("select 1")] * 3, [P("", "x"), B(), E(), S], [Q("begin"), H]):
-        one = stage.wire(database="fake", timeout=4)
-        one.send(*messages)
-        same(one.reply(3, 3), ["E[57P05]", "EOF"])
-        one.sock.close()
-
-
-# --- large welcomes ------------------------------------------------------------------------------------
-
-
-@test(start=False)
-def welcome_of_16_kilobytes(stage):
-    """A server that reports 16 KB of parameters is a server like others."""
-    fake = FakeServer(stage)
-    welcomes = {
-        "untracked": SETTINGS + setting("xx", "y" * 15900),
-        "tracked": SETTINGS + setting("application_name", "y" * 5000) +
-        setting("TimeZone", "z" * 5000) + setting("IntervalStyle", "z" * 5500),
-        "many": SETTINGS + b"".join(setting(f"p{i}", "v" * 20) for i in range(550)),
-    }
-    for name, settings in welcomes.items():
-        def script(visit, data=OK + settings + KEY + IDLE):
-            visit.send(data)
-            visit.serve()
-        fake.say[name] = script
-    stage.pooler.start(text=stage.pooler.config("", databases=f"* = host=127.0.0.1 port={fake.port}"))
-    for name in welcomes:
-        for _ in range(3):
-            one = stage.wire(database=name, timeout=3)
-            same(one.value("select 1", 3), "4", name)
-            one.close()
-        same(fake.logins[name], 1, name)
-
-
-# --- full pools ----------------------------------------------------------------------------------------
-
-
-@test("workers = 4", databases=ONE)
-def full_pool_of_the_vanishing(stage):
-    """100 clients of one server, of whom two thirds vanish at some point: all comes to rest."""
-    clients = [stage.wire(timeout=20) for _ in range(100)]
-    parts = P("", "select 4711, pg_sleep(0.002)") + B() + E() + S
-    for number, one in enumerate(clients):
-        data = Q("begin; select 4711; commit") if number % 2 else parts
-        one.send(data[:len(data) - (number % 3 == 1) * (1 + number % 7)])
-    for number, one in enumerate(clients):
-        if number % 3 == 1:
-            leave(one, "rst" if number % 2 else "fin")
-    for number, one in enumerate(clients):
-        if number % 3 == 2:
-            if number % 4 == 2:
-                one.reply(1, 5)
-            leave(one, ("rst", "fin", "terminate")[number // 3 % 3])
-    for number, one in enumerate(clients):
-        if number % 3 == 0:
-            try:
-                one.rows(10)
-            except Silent:
-                raise Failed(f"client {number} is not served: {stage.pools()}") from None
-    served(stage, 1)
-    check(until(lambda: stage.pools()["sv_active"] == 0 and stage.pools()["cl_waiting"] == 0, 3),
-          stage.pools())
