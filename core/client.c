@@ -106,8 +106,6 @@ static void client_address(struct client *client)
 	struct addr addr;
 	if (sys_peer_name(client->conn.fd, &addr) == 0)
 		client->address = addr_shorten(&addr);
-	if (sys_own_name(client->conn.fd, &addr) == 0)
-		client->local = addr_shorten(&addr);
 	uid_t uid;
 	pid_t pid;
 	if (client->is_unix && sys_peer_process(client->conn.fd, &uid, &pid) == 0)

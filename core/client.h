@@ -69,7 +69,7 @@ struct client {
 	uint64_t request_us;        /* last message from the client */
 	uint64_t query_us, xact_us; /* begun at; 0: none */
 	uint64_t wait_us;           /* queued since; 0: not */
-	struct addr_short address, local;
+	struct addr_short address;
 	struct cancel_key key;
 	uint8_t state; /* enum client_state */
 	bool counted_database, counted_user, counted_client, in_cancel_table;

@@ -21,6 +21,7 @@
 #include "core/server.h"
 #include "core/worker.h"
 #include "net/ring.h"
+#include "net/sys.h"
 
 enum { ROWS_FIRST = 16 };
 
@@ -133,7 +134,9 @@ static void client_collect(struct rows *rows, const struct client *client, enum 
 	if (row->wait_us == 0 && client->state == CLIENT_WAITING)
 		row->wait_us = elapsed(worker, client->wait_us);
 	row->peer = client->address;
-	row->local = client->local;
+	struct addr own; /* asked for here, not kept by the ten thousand */
+	if (sys_own_name(client->conn.fd, &own) == 0)
+		row->local = addr_shorten(&own);
 	row->remote_pid = client->unix_pid;
 	for (const struct held *held = client->held_first; held != NULL; held = held->next)
 		row->bytes_in += held->to - held->from;

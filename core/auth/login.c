@@ -316,7 +316,7 @@ void login_derived(void *owner, struct derive_job *job)
 static bool login_keep(struct login *login, const uint8_t *bytes, uint32_t size)
 {
 	if (size > login->room - login->size) {
-		uint32_t room = MAX(512U, (login->size + size) * 2);
+		uint32_t room = MAX(256U, (login->size + size) * 2);
 		uint8_t *more = malloc(room);
 		if (more == NULL)
 			return false;
