@@ -1,8 +1,9 @@
-# Parts of bench/try: start, measure and stop.  Variables are those of bench/try.
+# Parts of bench/try: start, measure and stop.  Variables are those of bench/try.  bench/locks uses
+# the general ones, too.
 # shellcheck shell=bash disable=SC2154
 
 die() {
-	echo "bench/try: $1" >&2
+	echo "bench/$(basename "$0"): $1" >&2
 	exit 1
 }
 
@@ -34,7 +35,8 @@ console() {
 	"$pg/psql" -X -h 127.0.0.1 -p "$port" -U postgres pgbouncer -c "$1"
 }
 
-# A build of its own: optimised, without the slow checks that the build for development has.
+# build_release TARGETS...: a build of its own: optimised, without the slow checks that the build for
+# development has.
 build_release() {
 	local log code
 	step "build"
@@ -43,7 +45,7 @@ build_release() {
 		if [[ ! -e build-release/build.ninja ]] || ! meson setup --reconfigure build-release; then
 			rm -rf build-release # none yet, or made by another meson or in another place
 			meson setup build-release --buildtype=release
-		fi && ninja -C build-release ringbouncer
+		fi && ninja -C build-release -j2 "$@"
 	} >"$log" 2>&1 </dev/null
 	code=$?
 	[[ $code == 0 ]] || tail -n 30 "$log" >&2
