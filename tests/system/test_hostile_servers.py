@@ -6,15 +6,20 @@ what it is given; a row passes when the pooler lives, when a client of another d
 within a second, and when there was no storm of logins.
 """
 import base64
+import os
+import shutil
+import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 
 from fake_server import (ANSWER, IDLE, KEY, OK, ROW, SETTINGS, WELCOME, FakeServer, authentication,
                          error, saying, setting)
-from harness import Failed, check, same, test
+from harness import Failed, Skip, check, same, test
 from test_regressions import served
+from tools import until
 from wire import B, Closed, E, H, P, Q, S, Silent, Wire, c, d, message, startup
 
 LENGTHS = (0, 3, 4, 5, 6, 100, 65536, 65541, 0x7fffffff, 0x80000000, 0xffffffff)
@@ -367,6 +372,93 @@ def scram_answers(stage):
             ("wrong signature", lambda n: b"r=" + n + b"x,s=" + salt + b",i=4096")]
     Zoo(stage, auth='"postgres" "secret"\n"admin" "admin"\n').show(
         [(label, continues(text)) for label, text in rows])
+
+
+@test(start=False)
+def scram_of_millions(stage):
+    """Servers that ask for ten million rounds keep nobody from logging in, nor us from leaving."""
+    def script(visit):
+        visit.send(authentication(10, b"SCRAM-SHA-256\0\0"))
+        _, body = visit.read()
+        nonce = body[body.index(b"r=") + 2:]
+        visit.send(authentication(11, b"r=" + nonce + b"x,s=MDEyMzQ1Njc4OWFiY2RlZg==,i=9999999"))
+        visit.drain()
+    fake = FakeServer(stage)
+    stage.pooler.start(text=stage.pooler.config(
+        CONFIG + "workers = 1", databases="test = host=127.0.0.1 port=PG\n"
+        f"* = host=127.0.0.1 port={fake.port}"))
+    for number in range(4):
+        fake.say[f"slow{number}"] = script
+        one = Wire(*stage.where)
+        one.send(startup([("user", "u_scram"), ("database", f"slow{number}")]))
+        stage.keep(one.sock)
+    check(until(lambda: len(fake.logins) == 4, 2), fake.logins)
+    time.sleep(0.1)
+    served(stage, 1)
+    served(stage, 2, user="u_scram")
+    stage.pooler.signal(signal.SIGINT)
+    same(stage.pooler.wait(4), 0)
+
+
+# --- name servers that do not answer --------------------------------------------------------------
+
+
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+	int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+	*(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+	if (host == NULL || strncmp(host, "slow.", 5) != 0)
+		return next(host, port, hints, found);
+	sleep(4);
+	return EAI_AGAIN;
+}
+"""
+
+
+def slow_names(stage):
+    """A pooler for which names that begin with `slow.` take 4 s; two look-ups are under way."""
+    source, shim = stage.folder / "shim.c", stage.folder / "shim.so"
+    source.write_text(SHIM)
+    if not shutil.which("gcc"):
+        raise Skip("needs gcc")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim, source], check=True)
+    shim.chmod(0o755)
+    databases = """
+test = host=localhost port=PG dbname=test
+second = host=127.0.0.1 port=PG
+slow0 = host=slow.invalid port=PG
+slow1 = host=slow.too port=PG
+"""
+    stage.pooler.start(text=stage.pooler.config(CONFIG, databases=databases),
+                       env=dict(os.environ, LD_PRELOAD=str(shim),
+                                ASAN_OPTIONS="verify_asan_link_order=0"))
+    for name in ("slow0", "slow1"):
+        stage.raw().send(startup([("user", "postgres"), ("database", name)]))
+    time.sleep(0.1)
+
+
+@test(start=False, ours=True, leaks=False)
+def slow_name_and_others(stage):
+    """Who waits for a name holds up nobody: not by address, not by another name."""
+    slow_names(stage)
+    served(stage, 1, database="second")
+    served(stage, 1)
+
+
+@test(start=False, ours=True, leaks=False)
+def slow_name_and_shutdown(stage):
+    """SIGINT does not wait for names."""
+    slow_names(stage)
+    stage.pooler.signal(signal.SIGINT)
+    same(stage.pooler.wait(3), 0)
 
 
 # --- faults that once were there ------------------------------------------------------------------

@@ -20,11 +20,11 @@ ONE = "test = host=127.0.0.1 port=PG pool_size=1"
 def served(stage, seconds, sql="select 4711", **options):
     """A fresh client gets its answer in that time."""
     began = time.monotonic()
-    one = stage.wire(timeout=seconds, **options)
     try:
+        one = stage.wire(timeout=seconds, **options)
         same(one.value(sql, seconds), "4711")
     except Silent:
-        raise Failed(f"no answer within {seconds} s, pool: {stage.pools()}") from None
+        raise Failed(f"no answer within {seconds} s, pools: {stage.ask('show pools')}") from None
     one.close()
     took = time.monotonic() - began
     check(took < seconds, f"served after {took:.2f} s only")
