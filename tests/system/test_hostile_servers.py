@@ -17,7 +17,7 @@ import time
 
 from fake_server import (ANSWER, IDLE, KEY, OK, ROW, SETTINGS, WELCOME, FakeServer, authentication,
                          error, saying, setting)
-from harness import Failed, Skip, check, same, test
+from harness import Failed, Skip, check, same, sanitized, test
 from test_regressions import served
 from tools import until
 from wire import B, Closed, E, H, P, Q, S, Silent, Wire, c, d, message, startup
@@ -68,8 +68,8 @@ class Zoo:
         one.sock.close()
         return name, found
 
-    def show(self, rows, seconds=0.06):
-        """Goes through a table of (name, script), eight at a time; another client is served."""
+    def show(self, rows, seconds=0.06, many=8):
+        """Goes through a table of (name, script), many at a time; another client is served."""
         rows, names, stop, worst = list(rows), {}, threading.Event(), 0.0
         lock = threading.Lock()
 
@@ -81,7 +81,7 @@ class Zoo:
                     label, script = rows.pop(0)
                 name, _ = self.visit(script, seconds)
                 names[name] = label
-        people = [threading.Thread(target=go, daemon=True) for _ in range(8)]
+        people = [threading.Thread(target=go, daemon=True) for _ in range(many)]
         for one in people:
             one.start()
         try:
@@ -94,8 +94,10 @@ class Zoo:
                 time.sleep(0.01)
         finally:
             stop.set()
-        check(worst < 1, f"another database's client has waited {worst:.2f} s about "
+        limit = 3 if sanitized(self.stage) else 1
+        check(worst < limit, f"another database's client has waited {worst:.2f} s about "
               f"{list(names.values())[-5:]}")
+        self.stage.note(f"the other client has waited {worst * 1000:.0f} ms at most")
         self.rest(names)
 
     def rest(self, names):
@@ -108,11 +110,11 @@ def header(kind, length):
     return struct.pack("!BI", kind, length)
 
 
-def zoo(seconds=0.06, config=""):
+def zoo(seconds=0.06, many=8):
     """A test that is a table of (name, script)."""
     def make(table):
         def run(stage):
-            Zoo(stage, config).show(table(), seconds)
+            Zoo(stage).show(table(), seconds, many)
         run.__name__, run.__doc__, run.__module__ = table.__name__, table.__doc__, table.__module__
         return test(start=False, slow=True)(run)
     return make
@@ -148,14 +150,16 @@ def login_requests():
         yield f"short {size}", saying(message("R", b"\0\0\0\0"[:size]) + WELCOME, end="fin")
 
 
-@zoo(0.5)
+@zoo(0.4, 2)
 def login_requests_without_end():
     """Authentication requests, notices and parameters without end."""
     def forever(data):
+        many = data * 2000
+
         def script(visit):
             end = time.monotonic() + 1
             while time.monotonic() < end:
-                visit.send(data * 2000)
+                visit.send(many)
         return script
     yield "plain", forever(authentication(3))
     yield "md5", forever(authentication(5, b"abcd"))
