@@ -21,7 +21,9 @@
 #include "core/process.h"
 #include "core/worker.h"
 
-enum { EVICT_AGAIN_US = 2000 };
+/* A server idle for less is about to be used again where it is: handing it over
+ * would only move the wait, so a new one is opened if there is room. */
+enum { EVICT_AGAIN_US = 2000, UNUSED_US = 10 * 1000 };
 
 static struct pool *local(const struct home *home, uint32_t worker)
 {
@@ -78,6 +80,24 @@ static bool is_unserved(const struct home_demand *demand)
 	return demand->ticket != 0 && demand->waiting > on_the_way(demand);
 }
 
+static bool has_servers(const struct home *home, uint32_t worker)
+{
+	const struct pool *pool = local(home, worker);
+	return pool != NULL &&
+	       atomic_load_explicit(&pool->connected_count, memory_order_relaxed) > 0;
+}
+
+/* How long the oldest waiter of a worker waits.  Where there are servers the
+ * queue moves, so the waiter of whom it was told may long be served: the next
+ * one is taken to wait as long as that one did then.  Without servers it is
+ * still the same one. */
+static uint64_t wait_of(const struct home *home, uint32_t worker)
+{
+	const struct home_demand *demand = &home->demands[worker];
+	uint64_t until = has_servers(home, worker) ? demand->told_us : now_of(home);
+	return until > demand->ticket ? until - demand->ticket : 1;
+}
+
 /* Who waits longest for something that is not on its way; but for `except`. */
 static uint32_t oldest_demand(const struct home *home, uint32_t except)
 {
@@ -86,22 +106,30 @@ static uint32_t oldest_demand(const struct home *home, uint32_t except)
 		const struct home_demand *demand = &home->demands[i];
 		if (i == except || !is_unserved(demand))
 			continue;
-		if (best == UINT32_MAX || demand->ticket < home->demands[best].ticket)
+		if (best == UINT32_MAX || wait_of(home, i) > wait_of(home, best))
 			best = i;
 	}
 	return best;
 }
 
-/* 1. An idle server of another worker. */
-static bool give_idle(struct home *home, uint32_t to)
+static bool is_unused(const struct home *home, const struct pool *pool)
 {
+	uint64_t since = atomic_load_explicit(&pool->idle_since_us, memory_order_relaxed);
+	return since != 0 && now_of(home) > since + UNUSED_US;
+}
+
+/* 1. An idle server of another worker; `any`: also one that is used all the time. */
+static bool give_idle(struct home *home, uint32_t to, bool any)
+{
+	any = any || !has_servers(home, to);
 	if (home->demands[to].login &&
 	    atomic_load_explicit(&home->pool->record->welcome, memory_order_relaxed) == NULL)
 		return false; /* no server that is there could help it */
 	for (uint32_t i = 0; i < home->worker_count; i++) {
 		const struct pool *pool = i != to ? local(home, i) : NULL;
-		if (pool == NULL || atomic_load_explicit(&pool->idle_count, memory_order_relaxed) <=
-		                            home->demands[i].giving)
+		if (pool == NULL || !(any || is_unused(home, pool)) ||
+		    atomic_load_explicit(&pool->idle_count, memory_order_relaxed) <=
+		            home->demands[i].giving)
 			continue;
 		struct post *post = post_new(POST_GIVE, home->pool->worker->index);
 		post->pool = home->pool->record;
@@ -190,7 +218,7 @@ static void open_at(struct home *home, uint32_t worker)
 }
 
 /* 2. A new connection, if the ledger has credits for it. */
-static bool open_new(struct home *home, uint32_t worker)
+static bool open_new(struct home *home, uint32_t worker, bool may_evict)
 {
 	struct pool_record *record = home->pool->record;
 	if (!may_login(home))
@@ -201,8 +229,14 @@ static bool open_new(struct home *home, uint32_t worker)
 	switch (ledger_take(&record->user->account, &record->database->account, &record->account,
 	                    extra)) {
 	case LEDGER_TAKEN: break;
-	case LEDGER_USER_FULL: evict(home, true); return false;
-	case LEDGER_DATABASE_FULL: evict(home, false); return false;
+	case LEDGER_USER_FULL:
+		if (may_evict)
+			evict(home, true);
+		return false;
+	case LEDGER_DATABASE_FULL:
+		if (may_evict)
+			evict(home, false);
+		return false;
 	case LEDGER_POOL_FULL: return false;
 	}
 	if (was_full && extra > 0)
@@ -224,17 +258,23 @@ static void mark_holders(struct home *home)
 		                                                        : NULL;
 		uint64_t ticket = demand != NULL ? demand->ticket : 0;
 		uint32_t wanted = demand != NULL ? demand->waiting - on_the_way(demand) : 0;
-		bool same = worker == told->marked_worker && wanted <= told->marked_wanted;
+		uint64_t wait_us = demand != NULL && has_servers(home, worker)
+		                           ? wait_of(home, worker)
+		                           : 0;
+		bool same = worker == told->marked_worker && wanted <= told->marked_wanted &&
+		            wait_us / 5 * 4 <= told->marked_wait_us;
 		if (ticket == told->marked_ticket && (ticket == 0 || same))
 			continue;
 		told->marked_ticket = ticket;
 		told->marked_worker = worker;
 		told->marked_wanted = wanted;
+		told->marked_wait_us = wait_us;
 		struct post *post = post_new(POST_REMOTE, home->pool->worker->index);
 		post->pool = home->pool->record;
 		post->demand.ticket = ticket;
 		post->demand.worker = demand != NULL ? worker : 0;
 		post->demand.waiting = wanted;
+		post->demand.wait_us = wait_us;
 		post_send(home->pool->worker->process, i, post);
 	}
 }
@@ -247,7 +287,8 @@ static void home_serve(struct home *home)
 		uint32_t worker = oldest_demand(home, UINT32_MAX);
 		if (worker == UINT32_MAX)
 			break;
-		if (!give_idle(home, worker) && !open_new(home, worker))
+		if (!give_idle(home, worker, false) && !open_new(home, worker, false) &&
+		    !give_idle(home, worker, true) && !open_new(home, worker, true))
 			break;
 	}
 	if (home->worker_count > 1)
@@ -313,6 +354,7 @@ static void on_demand(struct home *home, const struct post *post)
 {
 	struct home_demand *demand = &home->demands[post->from];
 	demand->ticket = post->demand.ticket;
+	demand->told_us = now_of(home);
 	demand->waiting = post->demand.waiting;
 	demand->login = post->demand.login;
 	demand->received = post->demand.received;

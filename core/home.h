@@ -4,7 +4,8 @@
  * A worker with clients that wait sends a DEMAND (the ticket of its oldest
  * waiter and how many wait).  The home serves demands in the order of tickets:
  *
- *	1. a server idle on another worker is handed over (GIVE to that worker)
+ *	1. a server idle on another worker is handed over (GIVE to that worker): at
+ *	   once if it is unused, or the one that asks has none; else after 2
  *	2. a credit in the ledger: the worker that asks may OPEN one
  *	3. an idle server of a sibling pool that stands in the way of a database or
  *	   user limit is evicted (EVICT)
@@ -28,13 +29,14 @@ struct pool;
 struct post;
 
 struct home_demand {
-	uint64_t ticket; /* of the oldest waiter there, us; 0: none waits */
+	uint64_t ticket;  /* of the oldest waiter there, us; 0: none waits */
+	uint64_t told_us; /* when that was said */
 	uint32_t waiting;
 	uint32_t sent;     /* servers given to it or opened for it so far */
 	uint32_t received; /* of them, those it knows of: the rest is on its way */
 	uint32_t giving;   /* idle ones asked of it, not yet given */
 	/* What it was told by POST_REMOTE, less what it has given since. */
-	uint64_t marked_ticket;
+	uint64_t marked_ticket, marked_wait_us;
 	uint32_t marked_worker, marked_wanted;
 	bool login; /* the oldest waits for welcome data */
 };

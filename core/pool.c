@@ -23,9 +23,12 @@
 #include "core/server.h"
 #include "core/worker.h"
 
-/* A waiter this old makes its worker ask for help, and a holder that serves its
- * own queue does not do so for longer than this past a ticket from elsewhere. */
-enum { DEMAND_AFTER_US = 1000, REMOTE_SLACK_US = 1000, DEMAND_AGAIN_US = 20 * 1000 };
+/* A waiter this old makes its worker ask for help, again and again. */
+enum { DEMAND_AFTER_US = 1000, DEMAND_AGAIN_US = 20 * 1000 };
+
+/* Handing over costs more than a little unfairness: a client elsewhere comes
+ * first if it waits this much longer, and a quarter of the wait longer. */
+enum { REMOTE_SLACK_US = 1000, REMOTE_SLACK_PART = 4 };
 
 static void demand_timer_fire(struct timer *timer);
 
@@ -351,7 +354,14 @@ static bool remote_is_first(const struct pool *pool)
 	if (pool->remote_ticket == 0)
 		return false;
 	const struct client *first = LIST_FIRST(struct client, link, &pool->waiting);
-	return first == NULL || first->wait_us > pool->remote_ticket + REMOTE_SLACK_US;
+	if (first == NULL)
+		return true;
+	uint64_t now = pool->worker->loop.now_us;
+	uint64_t own = now > first->wait_us ? now - first->wait_us : 0;
+	uint64_t remote = pool->remote_wait_us;
+	if (remote == 0)
+		remote = now > pool->remote_ticket ? now - pool->remote_ticket : 0;
+	return remote > own + MAX(REMOTE_SLACK_US, own / REMOTE_SLACK_PART);
 }
 
 static void pool_gave(struct pool *pool, uint32_t to, bool done, bool asked)
@@ -442,6 +452,7 @@ void pool_post(struct pool *pool, const struct post *post)
 	case POST_GIVE: pool_give(pool, post->give.to); break;
 	case POST_REMOTE:
 		pool->remote_ticket = post->demand.ticket;
+		pool->remote_wait_us = post->demand.wait_us;
 		pool->remote_worker = post->demand.worker;
 		pool->remote_wanted = post->demand.waiting;
 		remote_serve(pool);

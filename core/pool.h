@@ -75,12 +75,13 @@ struct pool {
 	_Atomic uint32_t idle_count, connected_count, client_count;
 	_Atomic uint64_t idle_since_us; /* of the idle server unused longest */
 	struct timer demand_timer;
-	bool is_forced;         /* the database entry names the user */
-	bool host_balance;      /* each connection goes to the next host */
-	bool demanding;         /* the home believes that we wait */
-	uint32_t received;      /* servers that have come, or failed to, so far */
-	bool serving;           /* pool_serve() is running */
-	uint64_t remote_ticket; /* a client elsewhere waits since then; 0: none */
+	bool is_forced;          /* the database entry names the user */
+	bool host_balance;       /* each connection goes to the next host */
+	bool demanding;          /* the home believes that we wait */
+	uint32_t received;       /* servers that have come, or failed to, so far */
+	bool serving;            /* pool_serve() is running */
+	uint64_t remote_wait_us; /* how long it waited when that was said; 0: still the same */
+	uint64_t remote_ticket;  /* a client elsewhere waits since then; 0: none */
 	uint32_t remote_worker;
 	uint32_t remote_wanted;
 	struct home *home; /* on the home worker only */

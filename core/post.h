@@ -87,6 +87,7 @@ struct post {
 		uint32_t waiting;
 		uint32_t received; /* servers that have come, or failed to, so far */
 		uint32_t worker;   /* POST_REMOTE: who waits */
+		uint64_t wait_us;  /* POST_REMOTE: for so long; 0: since `ticket`, and longer */
 		bool login;        /* some wait for the welcome */
 	} demand;
 	union {
