@@ -30,7 +30,7 @@
 
 enum {
 	CANCEL_KEYS_SPARE = 1000, /* above max_client_conn at start: RELOAD may raise it */
-	LEAVE_TRIES = 15,
+	LEAVE_TRIES = 7,
 	LEAVE_TRY_US = 200 * 1000,
 };
 

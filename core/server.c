@@ -143,8 +143,12 @@ void server_ended(struct server *server)
 	if (!server->closed)
 		return;
 	server_give_credit(server);
-	if (server->resolving)
-		return; /* the helper still refers to it */
+	if (server->resolving) { /* the helper still refers to it */
+		worker->abandoned += !server->abandoned;
+		server->abandoned = true;
+		return;
+	}
+	worker->abandoned -= server->abandoned;
 	wheel_disarm(&worker->loop.wheel, &server->timer);
 	server_login_free(server);
 	part_fini(&server->part);

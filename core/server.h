@@ -66,6 +66,7 @@ struct server {
 	bool vars_unproven;          /* and may fail: what the client says waits for them */
 	bool own_failed;             /* the query of our own under way got an error */
 	bool dropping;               /* the rest of the message under way is dropped */
+	bool abandoned;              /* closed while resolving */
 	bool resolving;              /* its host name is with the helper */
 	bool closed;                 /* its conn is closed */
 	bool cut;                    /* its last client left in the middle of a message */

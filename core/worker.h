@@ -50,7 +50,8 @@ struct worker {
 	uint32_t pool_room;
 	struct timer janitor;
 	uint32_t janitor_runs;
-	uint32_t deriving; /* jobs that are with the helper (core/derive.h) */
+	uint32_t abandoned; /* servers closed, but their look-up has not come back */
+	uint32_t deriving;  /* jobs that are with the helper (core/derive.h) */
 
 	struct listener listeners[WORKER_LISTENERS_MAX];
 	uint32_t listener_count, listening;

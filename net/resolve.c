@@ -14,12 +14,16 @@
 #include "core/base/check.h"
 #include "net/sys.h"
 
+/* A name server that does not answer takes one of them. */
+enum { HELPERS = 4 };
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct resolve_request *first, *last;
 	bool stopping;
-	struct sys_thread *thread;
+	struct sys_thread *threads[HELPERS];
+	uint32_t count;
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* Unless it is none of ours, or one we have: a file of hosts may name an
@@ -89,22 +93,29 @@ static void helper_run(void *argument)
 
 int resolve_start(void)
 {
-	CHECK(helper.thread == NULL);
+	CHECK(helper.count == 0);
 	helper.stopping = false;
-	return sys_thread_start(&helper.thread, "resolve", -1, helper_run, NULL);
+	while (helper.count < HELPERS) {
+		int error = sys_thread_start(&helper.threads[helper.count], "resolve", -1,
+		                             helper_run, NULL);
+		if (error != 0)
+			return helper.count > 0 ? 0 : error; /* fewer will do */
+		helper.count++;
+	}
+	return 0;
 }
 
 /* What is queued is answered with EAI_CANCELED; what is being looked up is
  * waited for. */
 void resolve_stop(void)
 {
-	CHECK(helper.thread != NULL);
+	CHECK(helper.count > 0);
 	pthread_mutex_lock(&helper.lock);
 	helper.stopping = true;
-	pthread_cond_signal(&helper.changed);
+	pthread_cond_broadcast(&helper.changed);
 	pthread_mutex_unlock(&helper.lock);
-	sys_thread_join(helper.thread);
-	helper.thread = NULL;
+	while (helper.count > 0)
+		sys_thread_join(helper.threads[--helper.count]);
 }
 
 void resolve_submit(struct resolve_request *request)

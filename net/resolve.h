@@ -1,8 +1,8 @@
 /*
- * resolve.h - names to addresses in a helper thread, since getaddrinfo blocks.
+ * resolve.h - names to addresses in helper threads, since getaddrinfo blocks.
  *
  * A request is the caller's memory until on_done, which runs in the helper:
- * it is expected to push a mail.  Requests are served in order by one thread.
+ * it is expected to push a mail.  Requests are begun in order, a few at a time.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef NET_RESOLVE_H
@@ -25,7 +25,7 @@ struct resolve_request {
 	void (*on_done)(struct resolve_request *request);
 };
 
-/* One helper per process; 0 or -errno. */
+/* Once per process; 0 or -errno. */
 int resolve_start(void);
 void resolve_stop(void);
 void resolve_submit(struct resolve_request *request);

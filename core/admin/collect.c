@@ -217,7 +217,7 @@ static void worker_collect(struct rows *rows, const struct worker *worker)
 	row->client_sockets = worker->clients.used;
 	row->client_room = worker->clients.chunk_count * worker->clients.per_chunk;
 	row->logins = worker->logins.count;
-	row->server_sockets = worker->servers.used;
+	row->server_sockets = worker->servers.used - worker->abandoned;
 	row->server_room = worker->servers.chunk_count * worker->servers.per_chunk;
 	worker_each_pool (worker, pool) {
 		row->servers_idle += pool->servers[SERVER_IDLE].count +

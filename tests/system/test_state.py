@@ -63,6 +63,7 @@ def quoting(stage):
     """Values with quotes, backslashes and more come back as they were; nothing else is run (K27)."""
     values = ["a'b", "a\\b", '"', "';drop table t;--", "x', y='", "Ä" * 31, "", "a;b", "$1", "%s",
               "E'x", "\\", "'", "''", "a\tb", " lead and trail ", "-- x", "/* x"]
+    before = stage.wire().value("select count(*) from t")
     for strings in ("on", "off"):
         clients = [stage.wire(params=[("application_name", v),
                                       ("standard_conforming_strings", strings)]) for v in values]
@@ -78,7 +79,7 @@ def quoting(stage):
                 same(one.value("show application_name"), wanted, repr(value))
         for one in clients:
             one.close()
-    same(stage.wire().value("select count(*) from t"), "0")
+    same(stage.wire().value("select count(*) from t"), before)
 
 
 @test("track_extra_parameters = search_path", databases=ONE, new=True)
