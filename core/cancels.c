@@ -24,6 +24,8 @@
 #include "net/ring.h"
 #include "proto/write.h"
 
+enum { GUESSES_MAX = 100, GUESS_PERIOD_US = 1000 * 1000 };
+
 static void reply_to(struct worker *worker, uint32_t to, uint32_t slot, uint32_t generation)
 {
 	struct post *post = post_new(POST_CANCEL_DONE, worker->index);
@@ -32,13 +34,37 @@ static void reply_to(struct worker *worker, uint32_t to, uint32_t slot, uint32_t
 	post_send(worker->process, to, post);
 }
 
+/* The entry of the client's address; another one's if there are too many. */
+static struct guesser *guesser_of(const struct client *client)
+{
+	struct worker *worker = client->worker;
+	const struct addr_short *address = &client->address;
+	uint64_t hash = bytes_hash(address->ip, sizeof address->ip, worker->process->seed);
+	struct guesser *guesser = &worker->guessers[hash % GUESSERS];
+	uint64_t now = worker->loop.now_us;
+	if (guesser->hash != hash || now - guesser->since_us > GUESS_PERIOD_US)
+		*guesser = (struct guesser){.hash = hash, .since_us = now};
+	return guesser;
+}
+
+/* Whoever has guessed wrong too often is not heard for the rest of a second. */
+static bool key_is_known(struct client *client, struct span key, struct cancel_place *place)
+{
+	struct guesser *guesser = guesser_of(client);
+	if (guesser->count >= GUESSES_MAX)
+		return false;
+	if (cancel_table_find(client->worker->process->cancels, key, place))
+		return true;
+	guesser->count++;
+	return false;
+}
+
 void cancel_requested(struct client *client, struct span key)
 {
 	struct worker *worker = client->worker;
 	struct cancel_place place;
 	client_move(client, CLIENT_CANCEL);
-	if (key.size > sizeof((struct post *)0)->cancel.key ||
-	    !cancel_table_find(worker->process->cancels, key, &place) ||
+	if (key.size > sizeof((struct post *)0)->cancel.key || !key_is_known(client, key, &place) ||
 	    place.worker >= worker->process->worker_count) {
 		client_close(client, "failed cancel request");
 		return;

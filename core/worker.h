@@ -26,7 +26,14 @@ struct pool;
 struct post;
 struct process;
 
-enum { WORKER_LISTENERS_MAX = 32 };
+enum { WORKER_LISTENERS_MAX = 32, GUESSERS = 16 };
+
+/* An address whose cancel requests name keys that nobody has (core/cancels.c). */
+struct guesser {
+	uint64_t hash; /* of the address */
+	uint64_t since_us;
+	uint32_t count;
+};
 
 struct worker {
 	struct loop loop;
@@ -59,8 +66,7 @@ struct worker {
 	_Atomic uint32_t client_count; /* for the balance */
 	uint64_t lent, borrowed;       /* servers handed over so far */
 	uint64_t console_logins, console_queries, console_bytes;
-	uint64_t unknown_cancels_us; /* rate limit of guessed keys */
-	uint32_t unknown_cancels;
+	struct guesser guessers[GUESSERS]; /* who asks for cancels with unknown keys */
 };
 
 /* In the thread (or simulator) that will run it; process->config is taken over

@@ -266,3 +266,23 @@ def in_session(stage):
         cancel(stage.where, one.key)
         cancelled(one)
         fails("42601", one.query, "nonsense")
+
+
+@test("workers = 1\nmax_client_conn = 500", ours=True)
+def guesses_are_not_heard(stage):
+    """After 100 unknown keys in a second nothing is looked up for that address until it is over."""
+    one = stage.wire()
+    one.send(Q("select pg_sleep(10)"))
+    wait_sleeping(stage, 1)
+    for _ in range(5): # until a machine that is busy has got it done within the second
+        began = time.monotonic()
+        for _ in range(110):
+            cancel(stage.where, random.randbytes(8))
+        if time.monotonic() - began < 0.7:
+            break
+        time.sleep(1.1)
+    cancel(stage.where, one.key)
+    same(one.quiet(0.2), [])
+    time.sleep(1)
+    cancel(stage.where, one.key)
+    cancelled(one)
