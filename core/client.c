@@ -268,6 +268,16 @@ void client_fail(struct client *client, const char *sqlstate, const char *text)
 	client_end(client, sqlstate, text, text);
 }
 
+void client_fail_header(struct client *client, struct span bytes)
+{
+	char text[64] = "bad packet header: '";
+	size_t at = strlen(text);
+	for (uint32_t i = 0; i < bytes.size && i < 8; i++, at += 2)
+		text_format(text + at, sizeof text - at, "%02x", bytes.data[i]);
+	text_format(text + at, sizeof text - at, "'");
+	client_fail(client, NULL, text);
+}
+
 void client_close(struct client *client, const char *reason)
 {
 	client_end(client, NULL, NULL, reason);

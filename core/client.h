@@ -99,6 +99,9 @@ void client_move(struct client *client, enum client_state state);
  * nothing.  Idempotent. */
 void client_fail(struct client *client, const char *sqlstate, const char *text);
 
+/* The same for bytes that are no message: shows the first eight. */
+void client_fail_header(struct client *client, struct span bytes);
+
 /* Closes without a word; the reason is for the log. */
 void client_close(struct client *client, const char *reason);
 

@@ -239,6 +239,12 @@ const struct user_entry *user_find(const struct user_entry *users, uint32_t coun
 	return entry_find(users, count, sizeof(*users), name);
 }
 
+const struct database_entry *config_entry_for(const struct config *config, const char *name)
+{
+	const struct database_entry *entry = config_find_database(config, name);
+	return entry != NULL ? entry : config->autodb;
+}
+
 const struct user_entry *config_find_user(const struct config *config, const char *name)
 {
 	return user_find(config->users, config->user_count, name);

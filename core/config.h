@@ -150,6 +150,8 @@ void config_drop(struct config *config);
 
 /* NULL if there is none. */
 const struct database_entry *config_find_database(const struct config *config, const char *name);
+/* The entry that serves a database name: its own or that of `*`; NULL: none. */
+const struct database_entry *config_entry_for(const struct config *config, const char *name);
 const struct user_entry *config_find_user(const struct config *config, const char *name);
 
 /* Whether a comma or space separated list names `word` (pgbouncer.md 2.2). */

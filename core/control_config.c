@@ -36,12 +36,6 @@ static bool connects_alike(const struct database_entry *a, const struct database
 	       a->load_balance_hosts == b->load_balance_hosts;
 }
 
-static const struct database_entry *entry_of(const struct config *config, const char *name)
-{
-	const struct database_entry *entry = config_find_database(config, name);
-	return entry != NULL ? entry : config->autodb;
-}
-
 /* True: some pools connect elsewhere from now on. */
 static bool pools_reconnect(struct registry *registry, const struct config *old,
                             const struct config *new)
@@ -51,7 +45,7 @@ static bool pools_reconnect(struct registry *registry, const struct config *old,
 	bool any = false;
 	for (uint32_t i = 0; i < count; i++) {
 		const char *name = pools[i]->database->name;
-		if (connects_alike(entry_of(old, name), entry_of(new, name)))
+		if (connects_alike(config_entry_for(old, name), config_entry_for(new, name)))
 			continue;
 		registry_reconnect(registry, pools[i]);
 		any = true;

@@ -345,7 +345,6 @@ static void on_failed(struct home *home, const struct post *post)
 	home->failed = true;
 	home->host_turn += !home->pool->host_balance; /* on to the next host */
 	home->failed_us = post->failed.began_us;
-	text_set(home->failure, sizeof home->failure, post->failed.text);
 	if (connected(home) == 0)
 		broadcast(home, POST_POOL_FAILED, post);
 }

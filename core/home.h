@@ -49,7 +49,6 @@ struct home {
 	bool worked;        /* the last login succeeded: several may run at once */
 	bool failed;        /* the last login failed */
 	uint64_t failed_us; /* when that attempt began */
-	char failure[REASON_MAX + 1];
 	uint32_t worker_count;
 	struct home_demand demands[];
 };

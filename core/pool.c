@@ -105,15 +105,14 @@ void pool_configure(struct pool *pool)
 {
 	const struct config *config = pool->worker->config;
 	const struct settings *settings = &config->settings;
-	const struct database_entry *entry = config_find_database(config,
-	                                                          pool->record->database->name);
+	const struct database_entry *entry = config_entry_for(config, pool->record->database->name);
 	const struct user_entry *user = config_find_user(config, pool->record->user->name);
 	struct database_entry no_entry;
 	struct user_entry no_user;
 	database_entry_init(&no_entry, "");
 	user_entry_init(&no_user, "");
 	if (entry == NULL)
-		entry = config->autodb != NULL ? config->autodb : &no_entry;
+		entry = &no_entry;
 	if (user == NULL)
 		user = &no_user;
 	enum pool_mode mode = user->pool_mode != POOL_MODE_UNSET ? user->pool_mode

@@ -89,7 +89,6 @@ struct pool {
 	/* Fast fail (pgbouncer.md 5.6): set by the home's mail. */
 	bool failing;
 	char failure[128];
-	uint32_t last_epoch;
 	uint64_t empty_since_us;
 	bool forgotten; /* unused for pool_idle_timeout: SHOW leaves it out */
 	uint64_t lifetime_closed_us;

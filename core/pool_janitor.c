@@ -35,12 +35,9 @@ static uint64_t wait_limit(const struct pool *pool, const struct client *client)
 	const struct user_entry *user = client->user != NULL
 	                                        ? config_find_user(config, client->user->name)
 	                                        : NULL;
-	const struct database_entry *entry = config_find_database(config,
-	                                                          pool->record->database->name);
+	const struct database_entry *entry = config_entry_for(config, pool->record->database->name);
 	if (user != NULL && user->query_wait_timeout >= 0)
 		return (uint64_t)user->query_wait_timeout;
-	if (entry == NULL)
-		entry = config->autodb;
 	if (entry != NULL && entry->query_wait_timeout >= 0)
 		return (uint64_t)entry->query_wait_timeout;
 	return config->settings.query_wait_timeout;

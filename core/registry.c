@@ -30,17 +30,10 @@ static uint32_t positive(int64_t value, int64_t otherwise)
 	return chosen > 0 ? (uint32_t)MIN(chosen, INT32_MAX) : 0;
 }
 
-static const struct database_entry *entry_of(const struct config *config,
-                                             const struct database *database)
-{
-	const struct database_entry *entry = config_find_database(config, database->name);
-	return entry != NULL ? entry : config->autodb;
-}
-
 uint32_t pool_size_of(const struct config *config, const struct database *database,
                       const struct user *user)
 {
-	const struct database_entry *entry = entry_of(config, database);
+	const struct database_entry *entry = config_entry_for(config, database->name);
 	const struct user_entry *own = config_find_user(config, user->name);
 	if (own != NULL && own->pool_size >= 0 && (entry == NULL || entry->user == NULL))
 		return (uint32_t)own->pool_size;
@@ -51,7 +44,7 @@ uint32_t pool_size_of(const struct config *config, const struct database *databa
 
 static void database_limit(struct database *database, const struct config *config)
 {
-	const struct database_entry *entry = entry_of(config, database);
+	const struct database_entry *entry = config_entry_for(config, database->name);
 	account_set_limit(&database->account,
 	                  positive(entry != NULL ? entry->max_db_connections : -1,
 	                           config->settings.max_db_connections));

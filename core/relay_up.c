@@ -167,16 +167,6 @@ static enum verdict up_verdict(struct client *client, uint8_t type)
 	return verdict;
 }
 
-static void fail_header(struct client *client, struct span in)
-{
-	char text[64] = "bad packet header: '";
-	size_t at = strlen(text);
-	for (uint32_t i = 0; i < in.size && i < 8; i++, at += 2)
-		text_format(text + at, sizeof text - at, "%02x", in.data[i]);
-	text_format(text + at, sizeof text - at, "'");
-	client_fail(client, NULL, text);
-}
-
 /* What comes next may end the client.  If its server owes nothing, that server
  * would be handed on, so the end of the last message must be with it by then. */
 static void up_flush_last(struct client *client, struct run *run)
@@ -213,7 +203,7 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 			break;
 		if (status == SCAN_BAD) {
 			up_flush(client, &run);
-			fail_header(client, rest);
+			client_fail_header(client, rest);
 			return to;
 		}
 		if (piece.first) {

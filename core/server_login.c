@@ -48,10 +48,7 @@ struct server_login {
 
 static const struct database_entry *entry_of(const struct server *server)
 {
-	const struct config *config = server->worker->config;
-	const struct database_entry *entry =
-		config_find_database(config, server->pool->record->database->name);
-	return entry != NULL ? entry : config->autodb;
+	return config_entry_for(server->worker->config, server->pool->record->database->name);
 }
 
 bool server_login_new(struct server *server)

@@ -115,10 +115,8 @@ static void host_choose(const char *list, uint32_t turn, char *host, size_t room
 static void server_find_way(struct server *server, uint32_t turn)
 {
 	const struct config *config = server->worker->config;
-	const struct database_entry *entry =
-		config_find_database(config, server->pool->record->database->name);
-	if (entry == NULL)
-		entry = config->autodb;
+	const struct database_entry *entry = config_entry_for(config,
+	                                                      server->pool->record->database->name);
 	if (entry == NULL) {
 		server_login_failed(server, "", "database removed", "database removed");
 		return;

@@ -132,9 +132,7 @@ static void database_write(struct result *result, const struct show_input *input
 {
 	const struct settings *settings = &input->config->settings;
 	const struct database *database = row->database;
-	const struct database_entry *entry = config_find_database(input->config, row->name);
-	if (entry == NULL)
-		entry = input->config->autodb;
+	const struct database_entry *entry = config_entry_for(input->config, row->name);
 	if (entry == NULL)
 		return; /* lost its entry since it was listed: not so within one snapshot */
 	result_row(result);

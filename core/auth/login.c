@@ -211,17 +211,6 @@ static void startup_done(struct client *client)
 	auth_begin(client);
 }
 
-static void fail_hex(struct client *client)
-{
-	const struct login *login = client->login;
-	char text[64] = "bad packet header: '";
-	size_t at = strlen(text);
-	for (uint32_t i = 0; i < login->size && i < 8; i++, at += 2)
-		text_format(text + at, sizeof text - at, "%02x", login->bytes[i]);
-	text_format(text + at, sizeof text - at, "'");
-	client_fail(client, NULL, text);
-}
-
 /* SSLRequest or GSSENCRequest: there is neither, and nothing may lie behind it
  * that was sent in the hope of encryption. */
 static void refuse_encryption(struct client *client, bool *seen, const char *text)
@@ -232,7 +221,7 @@ static void refuse_encryption(struct client *client, bool *seen, const char *tex
 		return;
 	}
 	if (*seen) {
-		fail_hex(client);
+		client_fail_header(client, span_of(client->login->bytes, client->login->size));
 		return;
 	}
 	*seen = true;
@@ -262,7 +251,9 @@ static void startup_step(struct client *client)
 		return;
 	case STARTUP_V3: break;
 	case STARTUP_TLS:
-	case STARTUP_BAD: fail_hex(client); return;
+	case STARTUP_BAD:
+		client_fail_header(client, span_of(client->login->bytes, client->login->size));
+		return;
 	}
 	if (!parameters_read(client, &startup))
 		return; /* refused */
@@ -358,10 +349,8 @@ void login_bytes(struct client *client, const uint8_t *bytes, uint32_t size)
 static struct user *pool_user(struct client *client)
 {
 	struct worker *worker = client->worker;
-	const struct database_entry *entry = config_find_database(worker->config,
-	                                                          client->database->name);
-	if (entry == NULL)
-		entry = worker->config->autodb;
+	const struct database_entry *entry = config_entry_for(worker->config,
+	                                                      client->database->name);
 	if (entry != NULL && entry->user != NULL)
 		return registry_user(&worker->process->registry, worker->config, entry->user);
 	return worker->config->settings.auth_type == AUTH_ANY ? NULL : client->user;

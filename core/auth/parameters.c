@@ -29,9 +29,7 @@ static bool limit_or(int32_t own, int32_t global, uint32_t *limit)
 
 uint32_t database_client_limit(const struct config *config, const struct database *database)
 {
-	const struct database_entry *entry = config_find_database(config, database->name);
-	if (entry == NULL)
-		entry = config->autodb;
+	const struct database_entry *entry = config_entry_for(config, database->name);
 	uint32_t limit;
 	limit_or(entry != NULL ? entry->max_db_client_connections : -1,
 	         config->settings.max_db_client_connections, &limit);
