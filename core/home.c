@@ -379,6 +379,18 @@ static void on_gave(struct home *home, const struct post *post)
 	}
 }
 
+/* A login for its own sake, after a failure and as often as server_login_retry
+ * allows: clients that are refused do not wait, so no demand would bring one. */
+static void probe(struct home *home, uint32_t worker)
+{
+	struct pool_record *record = home->pool->record;
+	if (!home->failed || home->logins > 0 || pool_is_paused(home->pool) || !may_login(home))
+		return;
+	if (ledger_take(&record->user->account, &record->database->account, &record->account, 0) ==
+	    LEDGER_TAKEN)
+		open_at(home, worker);
+}
+
 void home_post(struct pool *pool, const struct post *post)
 {
 	struct home *home = pool->home;
@@ -393,6 +405,8 @@ void home_post(struct pool *pool, const struct post *post)
 	default: CHECK(false);
 	}
 	home_serve(home);
+	if (post->demand.probe)
+		probe(home, post->from);
 }
 
 bool home_is_idle(const struct home *home)

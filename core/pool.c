@@ -258,6 +258,14 @@ static void pool_demand(struct pool *pool)
 		          worker->loop.now_us + DEMAND_AFTER_US);
 }
 
+/* Nobody waits for the login that would show that the server is back. */
+static void pool_probe(struct pool *pool)
+{
+	struct post *post = home_report(pool, POST_DEMAND);
+	post->demand.probe = true;
+	post_send(pool->worker->process, pool->record->home, post);
+}
+
 bool pool_attach(struct pool *pool, struct client *client)
 {
 	if (is_shutting_down(pool)) {
@@ -277,7 +285,7 @@ bool pool_attach(struct pool *pool, struct client *client)
 			            "(server_login_retry)",
 			            pool->failure);
 			client_fail(client, NULL, text);
-			home_demand(pool);
+			pool_probe(pool);
 			return false;
 		}
 	}

@@ -89,6 +89,7 @@ struct post {
 		uint32_t worker;   /* POST_REMOTE: who waits */
 		uint64_t wait_us;  /* POST_REMOTE: for so long; 0: since `ticket`, and longer */
 		bool login;        /* some wait for the welcome */
+		bool probe;        /* a client was refused since logins fail: try one */
 	} demand;
 	union {
 		struct {

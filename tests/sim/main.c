@@ -256,7 +256,8 @@ static bool profile_run(const struct options *options, const struct faults *faul
 	for (uint64_t i = 0; i < options->seeds; i++) {
 		struct plan plan = plan_of(options, faults, options->first + i);
 		struct outcome outcome = {0}, again = {0};
-		if (options->one)
+		/* twice: both in a process of their own, the first leaves nothing behind */
+		if (options->one && !options->twice)
 			run(&plan, options->aloud, &outcome);
 		else if (!run_apart(&plan, &outcome))
 			return false;

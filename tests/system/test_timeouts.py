@@ -264,3 +264,30 @@ def works(stage):
         return stage.wire().value("select 1") == "1"
     except Exception:
         return False
+
+
+@test("server_login_retry = 1", seconds=40, slow=True, alone=True)
+def back_after_an_outage(stage):
+    """A pool whose clients were refused while PostgreSQL was away tries again by itself."""
+    stage.wire().query("select 1")
+    stage.cluster.stop()
+    try:
+        one = stage.wire(timeout=10)
+        one.send(Q("select 1"))
+        stage.pooler.wait_log("connect failed")
+        one.close()
+        for _ in range(3): # refused at once, and nobody is left to wait
+            two = stage.wire(timeout=5)
+            two.send(Q("select 2"))
+            two.reply(1, 3)
+            two.close()
+    finally:
+        stage.cluster.start()
+
+    def is_served():
+        three = stage.wire(timeout=5)
+        three.send(Q("select 3"))
+        got = three.reply(4, 3)
+        three.close()
+        return "D(3)" in got
+    check(until(is_served, 5))
