@@ -221,7 +221,7 @@ def nonces(stage):
     check(got["right"] > 1000, got)
     check(sampler.top("test") <= 10, sampler.top("test"))
     check(until(lambda: idle_again(stage), 5), stage.pools())
-    check(sanitized(stage) or until(lambda: tools.rss(stage.pooler.pid) - base < 4 * MIB, 5),
+    check(sanitized(stage) or until(lambda: tools.rss(stage.pooler.pid) - base < 8 * MIB, 5),
           f"memory grew by {(tools.rss(stage.pooler.pid) - base) / MIB:.1f} MiB")
     # Every place of the pool can still be used.
     clients = [stage.wire() for _ in range(10)]
