@@ -268,7 +268,7 @@ def works(stage):
 
 @test("server_login_retry = 1", seconds=40, slow=True, alone=True)
 def back_after_an_outage(stage):
-    """A pool whose clients were refused while PostgreSQL was away tries again by itself."""
+    """A pool whose clients were refused while PostgreSQL was away: a refused one makes it try again."""
     stage.wire().query("select 1")
     stage.cluster.stop()
     try:
