@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Random batches of messages, whose replies through the pooler must be PostgreSQL's own.
+
+A batch is what one send may hold: any messages in any order, most of them wrong somewhere.  Nobody
+writes down the replies: the same batches go to a PostgreSQL of their own first, in a session for each
+client, and what comes back there is what must come back through the pooler.  The end of a batch is a
+Sync and an empty query, which PostgreSQL answers in every state of a transaction.
+"""
+import random
+
+from harness import Failed
+from wire import B, C, D, E, H, P, Q, S
+
+TEXTS = ("select 1", "select $1::int", "select $1::int, $2::text", "select 1/$1::int", "nonsense",
+         "select generate_series(1, 5)", "insert into t values (1)", "begin", "commit", "rollback",
+         "savepoint x", "rollback to x", "copy (select 7) to stdout", "show application_name",
+         "set application_name = 'mine'", "set local application_name = 'inner'", "select 1/0")
+SIMPLE = TEXTS + ("select 1; select 2", "begin; select 3", "select 4; commit", "select 5; select 1/0",
+                  "select from nowhere", "begin; commit; begin")
+STATUS = {"Zi", "ZT", "ZE"}
+
+
+class Batches:
+    """Endless batches from a seed.  names: of statements; more than the unnamed one only where the
+    pooler keeps them."""
+
+    def __init__(self, seed, names=("",)):
+        self.random, self.names = random.Random(seed), names
+
+    def step(self):
+        """Some messages, and how to write them down."""
+        pick, name = self.random.choice, self.random.choice(self.names)
+        portal = pick(("", "", "", "p"))
+        kind = self.random.choices("PBDECSHQ", (5, 8, 3, 8, 2, 4, 1, 2))[0]
+        if kind == "P":
+            # A name that is in use is another test's matter: it is closed first.
+            sql = pick(TEXTS)
+            closed = [C("S", name)] if name else []
+            return closed + [P(name, sql)], f"{'C ' if name else ''}P({name},{sql})"
+        if kind == "B":
+            values = pick(((), (), (1,), (0,), ("x",), (2, "two"), (None,)))
+            return [B(portal, name, *values)], f"B({portal},{name},{values})"
+        if kind == "D":
+            what = pick("SP")
+            return [D(what, name if what == "S" else portal)], f"D({what},{name}/{portal})"
+        if kind == "E":
+            rows = pick((0, 0, 0, 2))
+            return [E(portal, rows)], f"E({portal},{rows})"
+        if kind == "C":
+            what = pick("SP")
+            return [C(what, name if what == "S" else portal)], f"C({what},{name}/{portal})"
+        if kind == "Q":
+            sql = pick(SIMPLE)
+            return [Q(sql)], f"Q({sql})"
+        return [{"S": S, "H": H}[kind]], kind
+
+    def next(self):
+        """Bytes of one send, and the text of it."""
+        steps = [self.step() for _ in range(self.random.randint(1, 12))]
+        return b"".join(m for s, _ in steps for m in s), " ".join(text for _, text in steps)
+
+
+def ask(one, data, cut=None):
+    """The words up to the end of the batch, and its status."""
+    data += S + Q("")
+    if cut:
+        one.send(data[:cut])
+        one.send(data[cut:])
+    else:
+        one.send(data)
+    found = []
+    while len(found) < 2 or found[-2] != "I":
+        found += one.reply(1, 5)
+        if found[-1] in ("(silence)", "EOF"):
+            break
+    return found
+
+
+def sessions(connect, count, seed, turns, names, chance=None):
+    """Each client in turn sends batches until it is outside a transaction: (text, words) of each."""
+    clients = [connect() for _ in range(count)]
+    sources = [Batches(f"{seed}/{i}", names) for i in range(count)]
+    for turn in range(turns):
+        who = turn % count
+        for tries in range(6):
+            data, text = sources[who].next()
+            if tries == 5:
+                data, text = Q("rollback"), "Q(rollback)"
+            cut = chance.randrange(len(data)) if chance and chance.random() < 0.3 else None
+            words = ask(clients[who], data, cut)
+            yield f"turn {turn} of {who}: {text}", words
+            if words[-1] in ("Zi", "EOF", "(silence)"):
+                break
+    for one in clients:
+        one.close()
+
+
+def compare_random(stage, seed, turns, names=("",), clients=2, database="test"):
+    """Both sides get the same batches; the first reply that differs is named."""
+    here = sessions(lambda: stage.direct(database=database), clients, seed, turns, names)
+    there = sessions(lambda: stage.wire(database=database), clients, seed, turns, names,
+                     random.Random(seed))
+    for number, ((text, wanted), (_, got)) in enumerate(zip(here, there)):
+        if got != wanted:
+            raise Failed(f"seed {seed}, batch {number}, {text}: got {' '.join(got)!r}, "
+                         f"PostgreSQL says {' '.join(wanted)!r}")
