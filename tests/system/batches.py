@@ -22,10 +22,11 @@ STATUS = {"Zi", "ZT", "ZE"}
 
 class Batches:
     """Endless batches from a seed.  names: of statements; more than the unnamed one only where the
-    pooler keeps them."""
+    pooler keeps them.  texts: in place of the usual."""
 
-    def __init__(self, seed, names=("",)):
+    def __init__(self, seed, names=("",), texts=None):
         self.random, self.names = random.Random(seed), names
+        self.texts, self.simple = texts or TEXTS, texts or SIMPLE
 
     def step(self):
         """Some messages, and how to write them down."""
@@ -34,7 +35,7 @@ class Batches:
         kind = self.random.choices("PBDECSHQ", (5, 8, 3, 8, 2, 4, 1, 2))[0]
         if kind == "P":
             # A name that is in use is another test's matter: it is closed first.
-            sql = pick(TEXTS)
+            sql = pick(self.texts)
             closed = [C("S", name)] if name else []
             return closed + [P(name, sql)], f"{'C ' if name else ''}P({name},{sql})"
         if kind == "B":
@@ -50,7 +51,7 @@ class Batches:
             what = pick("SP")
             return [C(what, name if what == "S" else portal)], f"C({what},{name}/{portal})"
         if kind == "Q":
-            sql = pick(SIMPLE)
+            sql = pick(self.simple)
             return [Q(sql)], f"Q({sql})"
         return [{"S": S, "H": H}[kind]], kind
 
@@ -76,10 +77,11 @@ def ask(one, data, cut=None):
     return found
 
 
-def sessions(connect, count, seed, turns, names, chance=None):
+def sessions(connect, count, turns, chance, *source):
     """Each client in turn sends batches until it is outside a transaction: (text, words) of each."""
     clients = [connect() for _ in range(count)]
-    sources = [Batches(f"{seed}/{i}", names) for i in range(count)]
+    seed, *rest = source
+    sources = [Batches(f"{seed}/{i}", *rest) for i in range(count)]
     for turn in range(turns):
         who = turn % count
         for tries in range(6):
@@ -95,11 +97,10 @@ def sessions(connect, count, seed, turns, names, chance=None):
         one.close()
 
 
-def compare_random(stage, seed, turns, names=("",), clients=2, database="test"):
+def compare_random(stage, seed, turns, names=("",), clients=2, texts=None):
     """Both sides get the same batches; the first reply that differs is named."""
-    here = sessions(lambda: stage.direct(database=database), clients, seed, turns, names)
-    there = sessions(lambda: stage.wire(database=database), clients, seed, turns, names,
-                     random.Random(seed))
+    here = sessions(stage.direct, clients, turns, None, seed, names, texts)
+    there = sessions(stage.wire, clients, turns, random.Random(seed), seed, names, texts)
     for number, ((text, wanted), (_, got)) in enumerate(zip(here, there)):
         if got != wanted:
             raise Failed(f"seed {seed}, batch {number}, {text}: got {' '.join(got)!r}, "
