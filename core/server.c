@@ -239,7 +239,7 @@ void server_query_own(struct server *server, const char *sql)
 	server->own_failed = false;
 	if (server->query_us == 0)
 		server->query_us = server->worker->loop.now_us;
-	track_skip_request(&server->track, 'Q');
+	track_ask(&server->track, 'Q', TRACK_OWN);
 	buf->used = out.size;
 	conn_send(&server->conn, buf, 0, out.size);
 	buf_drop(bufs, buf);

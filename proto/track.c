@@ -1,7 +1,7 @@
 /*
  * track.c - see track.h.
  *
- * An entry is the type byte of its request, with SKIP added for our own; both
+ * An entry is the letter of its request in five bits and its mode in three; both
  * ends of a COPY are queued as COPY_END.  What a message does follows from
  * the head alone, and that is exact, because each request has one last reply
  * and PostgreSQL answers in order.
@@ -21,11 +21,11 @@
 #include "core/base/check.h"
 #include "core/base/limits.h"
 
-enum { SKIP = 0x80, COPY_END = 'c' };
+enum { KIND_BITS = 0x1f, KIND_LETTER = 0x40, MODE_SHIFT = 5, COPY_END = 'K' };
 
 void track_init(struct track *track)
 {
-	*track = (struct track){.room = sizeof track->inline_owed};
+	*track = (struct track){.room = sizeof track->inline_owed, .last_ready = UINT32_MAX};
 	track->owed = track->inline_owed;
 }
 
@@ -44,7 +44,7 @@ static uint8_t kind_at(const struct track *track, uint32_t place)
 {
 	if (place >= track->count)
 		return 0;
-	return (uint8_t)(*entry_at(track, place) & ~SKIP);
+	return (uint8_t)((*entry_at(track, place) & KIND_BITS) | KIND_LETTER);
 }
 
 static void drop(struct track *track, uint32_t count)
@@ -52,6 +52,7 @@ static void drop(struct track *track, uint32_t count)
 	CHECK(count <= track->count);
 	track->head = (track->head + count) & (track->room - 1);
 	track->count -= count;
+	track->base += count;
 }
 
 /* Takes the head away, and the ends of COPYs that come to the front by it. */
@@ -62,10 +63,11 @@ static void pop(struct track *track)
 	while (kind_at(track, 0) == COPY_END);
 }
 
-static void append(struct track *track, uint8_t entry)
+static void append(struct track *track, uint8_t kind, enum track_mode mode)
 {
 	CHECK(!track_full(track));
-	*entry_at(track, track->count) = entry;
+	uint32_t entry = (kind & KIND_BITS) | (uint32_t)mode << MODE_SHIFT;
+	*entry_at(track, track->count) = (uint8_t)entry;
 	track->count++;
 }
 
@@ -98,13 +100,19 @@ void *track_fini(struct track *track)
 }
 
 /* A request that the server answers, unless it discards all until a Sync. */
-static void owe(struct track *track, uint8_t type, uint8_t mark)
+static void owe(struct track *track, uint8_t type, enum track_mode mode)
 {
 	if (type == 'S')
 		track->skipping = false;
-	if (!track->skipping)
-		append(track, type | mark);
-	track->ready = false;
+	if (mode != TRACK_LOCAL)
+		track->ready = false;
+	if (track->skipping)
+		return;
+	if (type == 'S' || type == 'Q' || type == 'F')
+		track->last_ready = track_position(track);
+	append(track, type, mode);
+	if (type == 'S')
+		track->batch = track_position(track);
 }
 
 static enum verdict request_of_copy(struct track *track, uint8_t type)
@@ -113,7 +121,7 @@ static enum verdict request_of_copy(struct track *track, uint8_t type)
 	if (!working && !track->skipping && track->copy == COPY_NONE)
 		return VERDICT_DROP;
 	if (working && type != 'd' && !track->skipping)
-		append(track, COPY_END);
+		append(track, COPY_END, TRACK_PLAIN);
 	track->ready = false;
 	return VERDICT_FORWARD;
 }
@@ -128,7 +136,7 @@ enum verdict track_request(struct track *track, uint8_t type)
 	case 'C':
 	case 'S':
 	case 'Q':
-	case 'F': owe(track, type, 0); return VERDICT_FORWARD;
+	case 'F': owe(track, type, TRACK_PLAIN); return VERDICT_FORWARD;
 	case 'd':
 	case 'c':
 	case 'f': return request_of_copy(track, type);
@@ -141,10 +149,32 @@ enum verdict track_request(struct track *track, uint8_t type)
 	}
 }
 
-void track_skip_request(struct track *track, uint8_t type)
+void track_ask(struct track *track, uint8_t type, enum track_mode mode)
 {
 	CHECK(type != 0 && strchr("QSPBDEC", type) != NULL);
-	owe(track, type, SKIP);
+	owe(track, type, mode);
+}
+
+enum track_mode track_head_mode(const struct track *track)
+{
+	if (track->count == 0)
+		return TRACK_PLAIN;
+	return (enum track_mode)(*entry_at(track, 0) >> MODE_SHIFT);
+}
+
+uint8_t track_take_local(struct track *track)
+{
+	if (track_head_mode(track) != TRACK_LOCAL)
+		return 0;
+	uint8_t kind = kind_at(track, 0);
+	pop(track);
+	return kind;
+}
+
+bool track_may_answer(const struct track *track)
+{
+	bool ready_due = (int32_t)(track->last_ready - track->base) >= 0;
+	return (track->status == 'I' || track->status == 'T') && !ready_due && !track->skipping;
 }
 
 static bool is_copying_in(const struct track *track)
@@ -199,16 +229,20 @@ static void on_error(struct track *track)
 	bool copying_in = is_copying_in(track);
 	track->failed = true;
 	track->copy = COPY_NONE;
+	track->cut_from = track->cut_to = track->base;
 	if (track->count == 0)
 		return;
 	if (copying_in)
 		copy_in_failed(track);
 
 	uint8_t head = kind_at(track, 0);
-	if (head == 'Q' || head == 'F' || head == 'S')
+	if (head == 'Q' || head == 'F' || head == 'S') {
+		track->cut_to = track->base + 1;
 		return;
+	}
 	while (track->count > 0 && kind_at(track, 0) != 'S')
 		drop(track, 1);
+	track->cut_to = track->base;
 	track->skipping = track->count == 0;
 }
 
@@ -277,7 +311,9 @@ static void on_copy_done(struct track *track)
 
 enum verdict track_reply(struct track *track, uint8_t type, char status)
 {
-	enum verdict verdict = track_is_skipping_own(track) ? VERDICT_DROP : VERDICT_FORWARD;
+	enum track_mode mode = track_head_mode(track);
+	bool is_ours = mode == TRACK_OWN || (mode == TRACK_QUIET && (type == '1' || type == '3'));
+	enum verdict verdict = is_ours ? VERDICT_DROP : VERDICT_FORWARD;
 	if (type == 'A')
 		return VERDICT_FORWARD;
 
@@ -343,5 +379,5 @@ bool track_will_end(const struct track *track)
 
 bool track_is_skipping_own(const struct track *track)
 {
-	return track->count > 0 && (*entry_at(track, 0) & SKIP) != 0;
+	return track_head_mode(track) == TRACK_OWN;
 }

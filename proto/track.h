@@ -24,7 +24,15 @@
  * the track is `suspect` then, and its server is closed, not reused.  A c or
  * f at the head outside of COPY owes nothing (the server ignores it).
  *
- * `skip` requests are our own (SET, reset, check): their replies are dropped.
+ * How a request was asked is its mode: as the client sent it; our own (SET,
+ * reset, check), all of whose replies are dropped; quiet, ours ahead of what the
+ * client sent, so that only its error is the client's; local, not sent at all
+ * but answered by the relay when it comes to the head (track_take_local());
+ * mapped, the client's with another statement name.
+ *
+ * Each request has a position: they count up over the life of the track, and
+ * what was noted about a request (core/statements.h) is noted under it.
+ *
  * A reply nobody asked for makes the track suspect.  An ErrorResponse, Notice
  * or ParameterStatus with an empty queue makes it not ready, until the next Z.
  */
@@ -44,18 +52,24 @@ enum verdict {
 	VERDICT_BAD,     /* not a message of this side: close */
 };
 
+enum track_mode { TRACK_PLAIN, TRACK_OWN, TRACK_QUIET, TRACK_LOCAL, TRACK_MAPPED };
+
 enum track_copy { COPY_NONE, COPY_IN, COPY_OUT, COPY_BOTH };
 
 struct track {
 	uint8_t *owed; /* ring of one-byte entries, of `room` (a power of two) */
 	uint32_t room;
 	uint32_t head, count;
-	char status;   /* of the last Z: 'I', 'T', 'E'; 0 before the first */
-	bool ready;    /* the last thing that happened on the server is a Z */
-	bool skipping; /* the server discards all until a Sync that has not come yet */
-	bool failed;   /* an ErrorResponse since the last Z */
-	bool suspect;  /* lost count: close the server instead of reusing it */
-	uint8_t copy;  /* enum track_copy */
+	uint32_t base;             /* position of the head: requests that have left the queue */
+	uint32_t batch;            /* position behind the last Sync asked for */
+	uint32_t last_ready;       /* of the last request that is answered by a Z */
+	uint32_t cut_from, cut_to; /* positions that the last ErrorResponse made fail */
+	char status;               /* of the last Z: 'I', 'T', 'E'; 0 before the first */
+	bool ready;                /* the last thing that happened on the server is a Z */
+	bool skipping;             /* the server discards all until a Sync that has not come yet */
+	bool failed;               /* an ErrorResponse since the last Z */
+	bool suspect;              /* lost count: close the server instead of reusing it */
+	uint8_t copy;              /* enum track_copy */
 	uint8_t inline_owed[16];
 };
 
@@ -66,6 +80,11 @@ void track_init(struct track *track);
 bool track_full(const struct track *track);
 void *track_grow(struct track *track, void *memory, uint32_t room);
 
+static inline uint32_t track_room(const struct track *track)
+{
+	return track->room - track->count;
+}
+
 /* Forgets everything owed and takes back the caller's memory (NULL if inline). */
 void *track_fini(struct track *track);
 
@@ -74,11 +93,27 @@ void *track_fini(struct track *track);
  * caller acts on it.  Not to be called while track_full(). */
 enum verdict track_request(struct track *track, uint8_t type);
 
-/* A request of our own whose replies are dropped: 'Q' and 'S','P','B','D','E','C'. */
-void track_skip_request(struct track *track, uint8_t type);
+/* The same for 'Q' and 'S','P','B','D','E','C' in a mode. */
+void track_ask(struct track *track, uint8_t type, enum track_mode mode);
+
+/* The position of the request that is asked next. */
+static inline uint32_t track_position(const struct track *track)
+{
+	return track->base + track->count;
+}
+
+/* How the head was asked; TRACK_PLAIN of an empty queue. */
+enum track_mode track_head_mode(const struct track *track);
+
+/* Takes a local request off the head and returns its type; 0: there is none. */
+uint8_t track_take_local(struct track *track);
+
+/* Whether a Parse may be answered by the relay: when it comes to its turn the
+ * transaction cannot be one that has failed. */
+bool track_may_answer(const struct track *track);
 
 /* A message of the server, once it is whole or, for types that may be large, at
- * its first piece: FORWARD, DROP (answers to our own), BAD.  `status` is the
+ * its first piece: FORWARD, DROP (what is ours alone), BAD.  `status` is the
  * byte of a Z and ignored otherwise. */
 enum verdict track_reply(struct track *track, uint8_t type, char status);
 

@@ -261,7 +261,7 @@ static void send(struct model *model)
 	uint8_t type = (uint8_t)types[choose(model, own ? 7 : sizeof types - 1)];
 	make_room(&model->track);
 	if (own)
-		track_skip_request(&model->track, type);
+		track_ask(&model->track, type, TRACK_OWN);
 	else if (track_request(&model->track, type) == VERDICT_DROP)
 		return;
 	push(&model->requests, (struct event){.type = type, .own = own});
@@ -332,7 +332,7 @@ static void play_wild(struct model *model)
 		if (side == 1)
 			track_reply(&model->track, type, status);
 		else if (side == 2)
-			track_skip_request(&model->track, (uint8_t) "QSPBDEC"[type % 7]);
+			track_ask(&model->track, (uint8_t) "QSPBDEC"[type % 7], TRACK_OWN);
 		else
 			track_request(&model->track, type);
 		CHECK(model->track.count <= model->track.room);
