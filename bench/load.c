@@ -107,6 +107,8 @@ static void load_measure(struct load *load, struct snapshot *first, struct snaps
 	const struct options *options = &load->options;
 	sleep_until(clock_now() + (uint64_t)(options->warmup * NS_PER_S));
 	snapshot_take(first, load);
+	puts("measuring"); /* for who wants to look at other things at the same time */
+	fflush(stdout);
 	for (uint32_t i = 0; i < options->threads; i++)
 		for (uint32_t k = 0; k < load->threads[i].client_count; k++) {
 			struct client *client = &load->threads[i].clients[k];
