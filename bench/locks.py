@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The measuring half of bench/locks, which starts the programs and says what is measured.
 
-`instructions`: a few clients of its own, because the number of transactions must be exact and the
-counters set to zero after the logins; then callgrind's count of each instruction, joined by address
-with objdump's text of it.  An address that objdump has no instruction for would mean that the two
-do not talk about the same file: checked for our own binary.
+`instructions`: callgrind's count of each instruction, joined by address with objdump's text of it.  An
+address that objdump has no instruction for would mean that the two do not talk about the same file:
+checked for our own binary.
 
 `enters`: SHOW WORKERS before and after a while, and perf meanwhile.
 """
@@ -14,13 +13,11 @@ import glob
 import itertools
 import os
 import re
-import selectors
-import shlex
-import socket
-import struct
 import subprocess
 import sys
 import time
+
+from callgrind import MODES, Callgrind, Client, NotHere, query, run, together
 
 LOCKED_MAX = 0.01  # per transaction; 0 is the aim, but threads have timers
 ENTERS_MAX = 1.0
@@ -30,131 +27,10 @@ NOT_HERE = 3
 # Whose instructions, in the order of the table's columns; all else is `others`.
 OBJECTS = ["ringbouncer", "liburing", "libc", "others"]
 
-
-class NotHere(Exception):
-    """The machine cannot measure this."""
-
-
-# --- clients ------------------------------------------------------------------------------------
-
-
-def message(kind, *parts):
-    body = b"".join(parts)
-    return kind + struct.pack("!i", len(body) + 4) + body
-
-
-def query(text):
-    return message(b"Q", text.encode(), b"\0")
-
-
-PARSE = message(b"P", b"\0SELECT 'locks', $1::text\0", struct.pack("!h", 0))
-BIND = message(b"B", b"\0\0", struct.pack("!hhi", 0, 1, 4), b"seen", struct.pack("!h", 0))
-DESCRIBE = message(b"D", b"P\0")
-EXECUTE = message(b"E", b"\0", struct.pack("!i", 0))
-SYNC = message(b"S")
-# Mode: what is one transaction.
-MODES = {
-    "simple": query("SELECT 'locks', 'seen'"),
-    "extended": PARSE + BIND + DESCRIBE + EXECUTE + SYNC,
-}
-
-
-class Client:
-    """One connection: sends a request, and knows when its answer is whole."""
-
-    def __init__(self, port, database="bench"):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.bytes, self.rows, self.columns = b"", [], []
-        body = f"user\0bench\0database\0{database}\0\0".encode()
-        self.socket.sendall(struct.pack("!ii", len(body) + 8, 196608) + body)
-        self.finish()
-
-    def send(self, request):
-        self.rows = []
-        self.socket.sendall(request)
-
-    def receive(self):
-        """Reads once; True when the server is ready for the next request."""
-        more = self.socket.recv(65536)
-        if not more:
-            raise ConnectionError("the pooler closed a connection")
-        self.bytes += more
-        ready = False
-        while len(self.bytes) >= 5:
-            size = struct.unpack_from("!i", self.bytes, 1)[0] + 1
-            if len(self.bytes) < size:
-                break
-            kind, body, self.bytes = self.bytes[:1], self.bytes[5:size], self.bytes[size:]
-            ready = self.take(kind, body) or ready
-        return ready
-
-    def take(self, kind, body):
-        if kind == b"E":
-            raise ConnectionError(body.replace(b"\0", b" ").decode(errors="replace"))
-        if kind == b"T":
-            names = re.findall(rb"([^\0]+)\0.{18}", body[2:], re.S)
-            self.columns = [name.decode() for name in names]
-        if kind == b"D":
-            self.rows.append(self.row(body))
-        return kind == b"Z"
-
-    @staticmethod
-    def row(body):
-        at, values = 2, []
-        for _ in range(struct.unpack_from("!h", body)[0]):
-            size = struct.unpack_from("!i", body, at)[0]
-            values.append(body[at + 4:at + 4 + max(size, 0)].decode())
-            at += 4 + max(size, 0)
-        return values
-
-    def finish(self):
-        while not self.receive():
-            pass
-
-    def ask(self, request):
-        self.send(request)
-        self.finish()
-
-    def close(self):
-        self.socket.sendall(message(b"X"))
-        self.socket.close()
-
-
-def together(clients, request):
-    """All ask at once: after BEGIN, each has a server of its own."""
-    for client in clients:
-        client.send(request)
-    for client in clients:
-        client.finish()
-
-
-def run(clients, request, count):
-    """`count` requests of all clients together, each client's next when it has its answer."""
-    with selectors.DefaultSelector() as selector:
-        for client in clients:
-            selector.register(client.socket, selectors.EVENT_READ, client)
-        sent = min(count, len(clients))
-        for client in clients[:sent]:
-            client.send(request)
-        answered = 0
-        while answered < count:
-            for key, _ in selector.select():
-                if not key.data.receive():
-                    continue
-                if key.data.rows != [["locks", "seen"]]:
-                    raise ConnectionError(f"a wrong answer: {key.data.rows}")
-                answered += 1
-                if sent < count:
-                    key.data.send(request)
-                    sent += 1
-
-
 # --- callgrind ----------------------------------------------------------------------------------
 
 LOCKED = re.compile(r"\block\b|\bmfence\b|\bxchg[bwlq]?\s+(.*)")
 REGISTER = re.compile(r"%\w+")
-Count = collections.namedtuple("Count", "thread path function address count")
 
 
 def is_locked(text):
@@ -180,64 +56,10 @@ class Disassembly:
         return self.texts[path]
 
 
-def counts_read(path):
-    """Self cost of each instruction in one dump of one thread."""
-    thread, place, function, skip = path.rsplit("-", 1)[1], "", "", False
-    with open(path, encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line[0].isdigit():
-                if not skip:
-                    address, *_, count = line.split()
-                    yield Count(thread, place, function, int(address, 16), int(count))
-                skip = False
-            elif line.startswith("ob="):
-                place = line[3:].strip()
-            elif line.startswith("fn="):
-                function = line[3:].strip()
-            elif line.startswith("calls="):
-                skip = True  # the next line is what the callee cost, counted there
-
-
 def kind_of(path):
     name = os.path.basename(path)
     known = (kind for kind in OBJECTS if name == kind or name.startswith(kind + ".so"))
     return next(known, "others")
-
-
-def threads(pid):
-    """Names by valgrind's numbers, which count threads in the order they were made."""
-    names = {}
-    for number, task in enumerate(sorted(map(int, os.listdir(f"/proc/{pid}/task"))), 1):
-        with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as file:
-            names[number] = file.read().strip()
-    return names
-
-
-class Callgrind:
-    def __init__(self, options):
-        self.options = options
-        self.seen = set()
-
-    def control(self, action):
-        command = [*shlex.split(self.options.prefix), "callgrind_control",
-                   f"--vgdb-prefix={self.options.folder}/vgdb", action, str(self.options.pid)]
-        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, timeout=60,
-                              stderr=subprocess.STDOUT, check=False)
-        if done.returncode != 0 or "OK." not in done.stdout:
-            raise NotHere(f"callgrind_control {action} says:\n{done.stdout}")
-
-    def zero(self):
-        self.control("--zero")
-
-    def dump(self):
-        self.control("--dump")
-        fresh = set(glob.glob(f"{self.options.folder}/counts.*-*")) - self.seen
-        self.seen |= fresh
-        if not fresh:
-            raise NotHere("callgrind_control --dump wrote no file")
-        names = threads(self.options.pid)
-        return [count._replace(thread=names.get(int(count.thread), count.thread))
-                for path in sorted(fresh) for count in counts_read(path)]
 
 
 class Tally:
@@ -313,7 +135,7 @@ def instructions(options):
     print(f"{'':9}{'clients':>8}{''.join(f'{kind:>12}' for kind in OBJECTS)}{'all':>10}"
           f"{'ringbouncer':>13}")
     worst = 0
-    for mode, client_count in itertools.product(MODES, (1, 8)):
+    for mode, client_count in itertools.product(("simple", "extended"), (1, 8)):
         tally = instructions_measure(options, callgrind, code, mode, client_count)
         row_print(mode, client_count, tally, options.transactions)
         places_print(tally)

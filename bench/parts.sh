@@ -77,11 +77,11 @@ cluster_start() {
 	"$pg/createdb" -h "$folder" -p "$server" -U postgres bench </dev/null || die "no database"
 }
 
-# What every pooler of the family reads; `workers` is ours alone.
-write_config() {
-	cat >pooler.ini <<-END
+# pooler_ini USER WORKERS: what every pooler of the family reads; `workers` is ours alone.
+pooler_ini() {
+	cat <<-END
 		[databases]
-		bench = host=127.0.0.1 port=$server dbname=bench user=postgres
+		bench = host=127.0.0.1 port=$server dbname=bench user=$1
 
 		[pgbouncer]
 		listen_addr = 127.0.0.1
@@ -89,13 +89,17 @@ write_config() {
 		unix_socket_dir =
 		auth_type = trust
 		auth_file = $folder/users.txt
-		admin_users = postgres
+		admin_users = $1
 		pool_mode = transaction
 		default_pool_size = 20
 		max_client_conn = 1000
 	END
+	[[ $(basename "$binary") == pgbouncer* ]] || echo "workers = $2"
+}
+
+write_config() {
+	pooler_ini postgres "$(nproc)" >pooler.ini
 	[[ $EUID != 0 ]] || echo "user = postgres" >>pooler.ini
-	[[ $(basename "$binary") == pgbouncer* ]] || echo "workers = $(nproc)" >>pooler.ini
 	echo '"postgres" ""' >users.txt
 	chmod 644 pooler.ini users.txt
 }
