@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "core/base/check.h"
 #include "core/base/limits.h"
@@ -116,12 +117,22 @@ void conn_tend(struct conn *conn)
 		list_append(&conn->loop->settled, &conn->wait_link);
 }
 
+/* Does nothing, unless this build is slower on purpose: see meson_options.txt. */
+static void slow_down(void)
+{
+#ifdef SLOW_BY
+	for (int i = 0; i < SLOW_BY; i++)
+		(void)getppid();
+#endif
+}
+
 static void conn_received(struct conn *conn, const struct completion *completion)
 {
 	struct loop *loop = conn->loop;
 	int32_t result = completion->result;
 	uint32_t size = result > 0 ? (uint32_t)result : 0;
 	loop->receives++;
+	slow_down();
 	if (!completion->more) {
 		conn_end(conn, OP_RECV);
 		conn->canceling = false;
