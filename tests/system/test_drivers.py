@@ -30,6 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent / "drivers"
 # What is not from Debian, and compilers' caches; tests/setup fills it.
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "ringbouncer"
 INSTANCES = 3
+MD5 = ("u_md5", "md5")
 CONFIG = """
 default_pool_size = 2
 max_prepared_statements = 200
@@ -40,9 +41,10 @@ ignore_startup_parameters = extra_float_digits, jit
 class Driver:
     """A program: what must be there (patterns of files), how it is built, how it is started, and modes."""
 
-    def __init__(self, name, command, *, needs=(), build=None, modes=("",), env=None):
+    def __init__(self, name, command, *, needs=(), build=None, modes=("",), env=None, scram=True):
         self.name, self.command, self.needs, self.build = name, command, needs, build
         self.modes, self.env = modes, env or {}
+        self.login = ("u_scram", "scram-sha-256") if scram else MD5
 
     def fill(self, words, folder):
         return [str(w).replace("HERE", str(HERE)).replace("BUILT", str(folder)) for w in words]
@@ -54,7 +56,7 @@ class Driver:
                 raise Skip(f"there is no {pattern}: tests/setup drivers")
         if self.build:
             done = subprocess.run(self.fill(self.build, folder), cwd=folder, env=self.environment(folder),
-                                  capture_output=True, text=True, timeout=100)
+                                  capture_output=True, text=True, timeout=200)
             check(done.returncode == 0, f"{self.build[0]}: {done.stderr[-1500:]}")
 
     def environment(self, folder):
@@ -71,7 +73,7 @@ class Driver:
         """`count` of it at once, its modes in turn: (mode, lines, what it complained about) of each."""
         modes = list(itertools.islice(itertools.cycle(self.modes), count))
         started = [self.start(folder, port, user, f"{schema}{i}", mode) for i, mode in enumerate(modes)]
-        end, found = time.monotonic() + 60, []
+        end, found = time.monotonic() + 120, []
         try:
             for index, (mode, process) in enumerate(zip(modes, started)):
                 code = None
@@ -177,13 +179,13 @@ def all_ways(stage, driver, mode, others):
     driver.prepare(stage.folder)
     with stage.cluster.wire("test") as db:
         db.query("grant create on database test to u_scram, u_md5")
-    direct = driver.run(stage.folder, stage.cluster.port, "u_scram", "direct", len(driver.modes))
+    direct = driver.run(stage.folder, stage.cluster.port, driver.login[0], "direct", len(driver.modes))
     wrong = [w for kind, lines in direct
              for w in differences(f"direct {kind}".strip(), lines, expected(driver.name, kind))]
     check(not wrong, "\n    ".join(wrong[:6]))
     began = time.monotonic()
-    wrong += drive(stage, driver, mode, 2, "u_scram", "scram-sha-256", others)
-    wrong += drive(stage, driver, mode, 4, "u_md5", "md5", others)
+    wrong += drive(stage, driver, mode, 2, *driver.login, others)
+    wrong += drive(stage, driver, mode, 4, *MD5, others)
     check(not wrong, f"{len(wrong)} lines\n    " + "\n    ".join(wrong[:8]))
     stage.note(f"{time.monotonic() - began:.1f} s")
 
@@ -198,16 +200,37 @@ def add(driver):
         all_ways(stage, driver, "session", 0)
     transaction.__name__, transaction.__doc__ = driver.name, f"{driver.name} in transaction mode."
     session.__name__, session.__doc__ = driver.name + "_session", f"{driver.name} in session mode."
-    test(start=False, slow=True, new=True, seconds=200)(transaction)
-    test(start=False, slow=True, long=True, seconds=200)(session)
+    test(start=False, slow=True, new=True, seconds=400)(transaction)
+    test(start=False, slow=True, long=True, seconds=400)(session)
 
 
 PYTHON = "/usr/bin/python3"
+JDBC = "/usr/share/java/postgresql.jar"
+GO = "/usr/share/gocode/src/github.com/jackc"
+NODE = CACHE / "node" / "node_modules"
 for one in (
         Driver("libpq", ["BUILT/libpq"], needs=["/usr/include/postgresql/libpq-fe.h"],
                build=["gcc", "-O1", "-Wall", "-Wextra", "-I/usr/include/postgresql", "HERE/libpq.c",
                       "-lpq", "-pthread", "-o", "BUILT/libpq"]),
         Driver("psycopg3", [PYTHON, "HERE/psycopg3.py"], modes=("prepare", "second", "binary")),
         Driver("psycopg2", [PYTHON, "HERE/psycopg2_.py"]),
+        Driver("asyncpg", [PYTHON, "HERE/asyncpg_.py"], modes=("many", "one")),
+        Driver("pg8000", [PYTHON, "HERE/pg8000_.py"], scram=False,
+               needs=["/usr/lib/python3/dist-packages/pg8000"]),
+        Driver("pgjdbc", ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp",
+                          f"BUILT:{JDBC}", "Jdbc"], modes=("5", "1", "simple"),
+               needs=["/usr/bin/javac", JDBC], build=["javac", "-d", "BUILT", "-cp", JDBC, "HERE/Jdbc.java"]),
+        Driver("pgx", ["BUILT/pgx"], modes=("prepare", "describe", "simple"),
+               needs=["/usr/bin/go", GO + "/pgx/v4", GO + "/pgtype"],
+               build=["go", "build", "-o", "BUILT/pgx", "HERE/pgx.go"],
+               env={"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(CACHE / "go")}),
+        Driver("pdo", ["php", "HERE/pdo.php"], modes=("native", "emulated", "unnamed"),
+               needs=["/usr/bin/php", "/etc/php/*/cli/conf.d/*pdo_pgsql.ini"]),
+        Driver("ruby-pg", ["ruby", "-W0", "HERE/pg.rb"],
+               needs=["/usr/bin/ruby", "/usr/lib/ruby/vendor_ruby/pg.rb"]),
+        Driver("node-postgres", ["node", "HERE/pg.js"], modes=("named", "unnamed"),
+               needs=["/usr/bin/node", NODE / "pg"], env={"NODE_PATH": str(NODE)}),
+        Driver("postgres.js", ["node", "HERE/postgres.js"], modes=("prepare", "unnamed"),
+               needs=["/usr/bin/node", NODE / "postgres"], env={"NODE_PATH": str(NODE)}),
 ):
     add(one)

@@ -61,7 +61,8 @@ class Driver:
     def unable(self, *_, **__):
         raise Unable
 
-    batch = segments = copy_in = copy_out = give_up = cursor = large_object = several = unable
+    batch = segments = copy_in = copy_out = give_up = cursor = cancel = large_object = several = \
+        unable
     prepare_again = None
 
     def raised(self, error):
@@ -177,8 +178,10 @@ def cursors(db):
 def cancels(db):
     db.begin()
     db.execute("select 1")
-    state = db.states(db.cancel)
-    db.rollback()
+    try:
+        state = db.states(db.cancel)
+    finally:
+        db.rollback()
     yield "cancel", state, db.value("select 1")
 
 
@@ -261,7 +264,9 @@ def discards(db):
 
 
 def large(db):
+    db.begin()
     rows = db.execute("select g, repeat('x', 1000) from generate_series(1, {0}::int) g", 5000)
+    db.commit()
     yield "large result", len(rows), sum(len(row[1]) for row in rows)
     yield "large parameter", *db.execute("select length({0}::text), md5({0}::text)", "x" * 1000000)[0]
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""pg8000, in Python alone: a named statement for each text, a named portal for each run, fetched 100 rows at
+a time and closed in a batch of its own; a Flush behind every message.  It knows no SCRAM."""
+import io
+import json
+
+import pg8000
+
+import scenarios
+
+pg8000.paramstyle = "pyformat"
+
+
+class Pg8000(scenarios.Driver):
+    error = pg8000.ProgrammingError
+
+    def connect(self):
+        self.db = pg8000.connect(self.user, host=self.host, port=self.port, password=self.password,
+                                 database=self.database)
+        self.db.autocommit = True
+
+    def close(self):
+        self.db.close()
+
+    def sqlstate(self, error):
+        """The fields in their order: severity twice, SQLSTATE, message, detail, hint."""
+        return error.args[2]
+
+    def raised(self, error):
+        return error.args[3:6]
+
+    def execute(self, sql, *values):
+        sql = sql.replace("NAME", self.schema).replace("{0}", "%(p0)s").replace("{1}", "%(p1)s")
+        cursor = self.db.cursor()
+        cursor.execute(sql, {f"p{i}": v for i, v in enumerate(values)})
+        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def begin(self):
+        self.db.autocommit = False
+
+    def commit(self):
+        self.db.commit()
+        self.db.autocommit = True
+
+    def rollback(self):
+        self.db.rollback()
+        self.db.autocommit = True
+
+    def copy_in(self, table, rows):
+        lines = "".join("%d\t%s\n" % row for row in rows)
+        self.db.cursor().execute(f"copy {self.schema}.{table} from stdin",
+                                 stream=io.BytesIO(lines.encode()))
+
+    def copy_out(self, sql):
+        found = io.BytesIO()
+        self.db.cursor().execute(f"copy ({sql.replace('NAME', self.schema)}) to stdout", stream=found)
+        return found.getvalue()
+
+    def cursor(self, sql):
+        cursor = self.db.cursor()
+        cursor.execute(sql)
+        return cursor.fetchmany
+
+    def large_object(self, data, at, count):
+        """By the server's functions: the driver has none."""
+        oid = self.value("select lo_from_bytea(0, {0}::bytea)", data)
+        part = self.value("select lo_get({0}::oid, {1}::bigint, 10)", oid, at)
+        size = self.value("select length(lo_get({0}::oid))", oid)
+        self.execute("select lo_unlink({0}::oid)", oid)
+        return size, part
+
+    def notices(self, sql):
+        found = []
+
+        def take(fields):
+            found.append(fields[b"M"].decode())
+        self.db.NoticeReceived += take
+        self.execute(sql)
+        return found
+
+    def adapt(self, value):
+        return json.dumps(value) if isinstance(value, dict) else value
+
+
+scenarios.run(Pg8000)
