@@ -73,7 +73,10 @@ class Bench:
     def wanted(self, row):
         """The programs of a row, as options have them."""
         patterns = []
-        for name in row.programs:
+        listed = row.programs
+        if self.options.quick and listed is work.DEFAULT:
+            listed = work.QUICK
+        for name in listed:
             patterns += {"+beside": [name for name, _ in self.options.beside],
                          "+fleet": [f"fleet-{self.options.fleet}"],
                          "+others": [key for key, one in self.programs.items()
@@ -96,16 +99,15 @@ class Bench:
             sample = measure.failed(why)
         sample["round"] = number
         words = sample.get("placement")
-        if words and program.key != "direct" and self.placements.get(program.key) != words:
+        if words and program.key != "direct":
             self.placements[program.key] = words
-            if "SHARE" in words or "share" in words:
-                self.note(f"{program.label}: {words}")
+            if "share" in words.lower():
+                self.note(f"a pooler of {program.wanted} thread{'s' * (program.wanted > 1)} or "
+                          f"process{'es' * (program.wanted > 1)}: {words}")
         return sample
 
-    def time_up(self):
-        return self.deadline is not None and time.monotonic() > self.deadline
-
-    def run_row(self, table, row):
+    def run_row(self, table, row, until=None):
+        """`until`: no new round after this time."""
         chosen = self.wanted(row)
         if not chosen:
             return
@@ -113,8 +115,8 @@ class Bench:
         self.tables.setdefault(table, {})[row.name] = cells
         self.rows.setdefault(table, {})[row.name] = row
         for number in range(self.rounds):
-            if number and self.time_up():
-                self.note(f"{row.title}: {number} rounds instead of {self.rounds}, time is up")
+            if number and until is not None and time.monotonic() > until:
+                print(f"({row.title}: {number} of {self.rounds} rounds, its time is up)")
                 break
             for program in chosen:
                 cells[program.key].append(self.one(row, program, number))
@@ -139,10 +141,13 @@ class Bench:
     def run_table(self, table, listed):
         """All rows that the options ask for."""
         print_head(table)
-        for row in listed:
-            if any(fnmatch.fnmatchcase(row.name, pattern) for pattern in self.options.rows) and (
-                    not self.options.quick or row.quick):
-                self.run_row(table, row)
+        listed = [row for row in listed if (row.quick or not self.options.quick) and any(
+            fnmatch.fnmatchcase(row.name, pattern) for pattern in self.options.rows)]
+        for place, row in enumerate(listed):
+            now, until = time.monotonic(), None
+            if self.deadline: # each row gets its share of what is left
+                until = now + (self.deadline - now) / (len(listed) - place)
+            self.run_row(table, row, until)
 
 
 # --- the terminal ---------------------------------------------------------------------------------

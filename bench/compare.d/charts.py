@@ -120,7 +120,7 @@ def _between(low, high):
 def duration(us):
     if us >= 1e6:
         return f"{us / 1e6:g} s"
-    return f"{us / 1e3:g} ms" if us >= 1e3 else f"{us:g} us"
+    return f"{us / 1e3:g} ms" if us >= 1e3 else f"{us:g} µs"
 
 
 def latencies(title, lines):

@@ -39,7 +39,7 @@ th { color: var(--quiet); font-weight: 500; border-bottom: 1px solid var(--edge)
 th:first-child, td:first-child, .left { text-align: left }
 tr.row td { background: var(--shade); font-weight: 600; padding-top: 7px }
 td.wrap { white-space: normal; min-width: 12em }
-svg { display: block; max-width: 100%; height: auto; overflow: visible }
+svg { display: block; margin-top: 8px; max-width: 100%; height: auto; overflow: visible }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif }
 svg text.quiet { fill: var(--quiet); font-size: 11px } svg text.bad { fill: var(--bad) }
 svg text.number { font-weight: 600 }
@@ -86,7 +86,7 @@ def headline(data):
             cpu = row and _of(row, "ring-1", "cpu")
             if not cpu or len(tiles) == 6:
                 continue
-            lines = [f"{figures.show(cpu.median)} {row['cpu_unit']} of CPU"]
+            lines = [f"{figures.show(cpu.median)} {row['cpu_unit'].replace('us/', 'µs/')} of CPU"]
             for other, words in (("pgbouncer", "PgBouncer"), ("floor", "the io_uring floor")):
                 times = _times(row, "ring-1", other)
                 if times:
@@ -120,16 +120,16 @@ def bars_table(data):
             where = "" if table == "tcp" else f" ({TABLES[table].lower()})"
             lines.append(
                 f'<tr><td><b class="{kind}">{bar["verdict"]}</b></td>'
-                f'<td class="left">{escape(row["title"] + where)}</td>'
-                f'<td class="left">{escape(_label(data, bar["program"]))}</td>'
-                f'<td class="left">{escape(bar["text"])}</td>'
                 f'<td>{figures.show_spread(value)}</td>'
                 f'<td>{"≥" if bar["at_least"] else "≤"} {bar["limit"]:g}</td>'
+                f'<td class="left">{escape(row["title"] + where)}</td>'
+                f'<td class="left">{escape(bar["text"])}</td>'
+                f'<td class="left">{escape(_label(data, bar["program"]))}</td>'
                 f'<td class="left">{escape(words)}</td></tr>')
     if not lines:
         return "<p>No row that was run has one.</p>"
-    return ('<div class="scroll"><table><tr><th>verdict</th><th class="left">row</th>'
-            '<th class="left">program</th><th class="left">what</th><th>measured</th><th>bar</th>'
+    return ('<div class="scroll"><table><tr><th>verdict</th><th>measured</th><th>bar</th>'
+            '<th class="left">row</th><th class="left">what</th><th class="left">program</th>'
             f'<th></th></tr>{"".join(lines)}</table></div>')
 
 
@@ -289,8 +289,8 @@ def commands(data):
 
 def caveats(data):
     notes = list(data["notes"])
-    notes += [f"{label} was left out: {why}" for label, why in data["missing"].items()]
-    if data["machine"]["virtual"] not in ("", "none"):
+    notes += [f"{label} left out: {why}" for label, why in data["missing"].items()]
+    if data["machine"]["virtual"] != "none":
         notes.append(f"a virtual machine ({data['machine']['virtual']}): system calls and wake-ups cost "
                      "more than on bare metal, which flatters whoever makes fewer of them")
     notes.append("everything runs on one machine over loopback: no network card, no real latency")
@@ -308,7 +308,7 @@ def make(data):
         "that it spends on each transaction; less is better. Below: ringbouncer beside PgBouncer, and "
         "beside the floor, a bare relay that does nothing but pass bytes on.</p>",
         headline(data),
-        f'<p><b class="good">{count[figures.MET]} bars met</b>, <b class="bad">'
+        f'<p><b class="good">Bars: {count[figures.MET]} met</b>, <b class="bad">'
         f"{count[figures.NOT_MET]} not met</b>, {count[figures.NOT_MEASURED]} not measured.</p>",
         "<h2>Bars</h2><p>What ringbouncer wants to be held to, with one worker unless another program "
         "is named.</p>", bars_table(data)]

@@ -9,12 +9,10 @@ import platform
 import re
 import subprocess
 import sys
-import time
 
 import figures
 import lab as labs
 import page
-from programs import find_pgbouncer
 
 FORMAT = 1
 
@@ -49,7 +47,7 @@ def machine(lab):
     system = _said("sh", "-c", '. /etc/os-release && echo "$PRETTY_NAME"')
     memory = _field("/proc/meminfo", "MemTotal").split()
     model = _field("/proc/cpuinfo", "model name")
-    virtual = _said("systemd-detect-virt")
+    virtual = _said("systemd-detect-virt", "--vm") or "none"
     gib = int(memory[0]) / 2**20 if memory else 0
     cpus = len(lab.cpus)
     return {"kernel": platform.release(), "system": system, "cpu": model, "cpus": lab.cpus,
@@ -57,7 +55,7 @@ def machine(lab):
             "virtual": virtual, "files": lab.files, "load_average": os.getloadavg(),
             "words": f"{cpus} CPU{'s' if cpus != 1 else ''} ({model}), {gib:.0f} GiB, {system}, "
                      f"Linux {platform.release()}"
-                     f"{', virtual: ' + virtual if virtual not in ('', 'none') else ''}"}
+                     f"{', virtual: ' + virtual if virtual != 'none' else ''}"}
 
 
 def checksums(top):
@@ -140,10 +138,3 @@ def write(data, folder):
 def load(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)
-
-
-def day(seconds):
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
-
-
-__all__ = ["find_pgbouncer", "wanted", "short_version", "facts", "collect", "write", "load"]

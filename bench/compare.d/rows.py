@@ -13,6 +13,7 @@ import figures
 import wire
 
 DEFAULT = ["ring-1", "ring-2", "+beside", "pgbouncer", "+fleet", "+others", "floor-*", "direct"]
+QUICK = ["ring-1", "+beside", "pgbouncer", "+others", "floor-uring"]
 POOLERS = [name for name in DEFAULT if name not in ("floor-*", "direct")]
 
 
@@ -82,9 +83,10 @@ class Many(Row):
 
 
 class Idle(Row):
-    """Memory of clients that are logged in and silent."""
+    """Memory of clients that are logged in and silent.  The first ones are there before it counts,
+    so that buffers and pages which are shared by many have been touched."""
     floor = False
-    FIRST = 500 # so that pages which are shared by many are there before it counts
+    FIRST = 500
 
     def __init__(self, clients):
         super().__init__("idle", f"{clients:,} idle clients: resident memory of each", "idle",
