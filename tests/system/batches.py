@@ -97,6 +97,31 @@ def sessions(connect, count, turns, chance, *source):
         one.close()
 
 
+def alike(stage, script, setup=(), database="test"):
+    """What each (client, messages) of the script brings is what PostgreSQL itself answers to it, and
+    the same when the messages come in pieces."""
+    found = []
+    for cut in (None, 0, 1, 2):
+        if setup:
+            with stage.cluster.wire(database) as db:
+                db.query("; ".join(setup))
+        clients, connect = {}, stage.direct if cut is None else stage.wire
+        for number, (name, messages) in enumerate(script):
+            if name not in clients:
+                clients[name] = connect(database=database)
+            data = b"".join(messages)
+            words = ask(clients[name], data, len(data) * cut // 3 if cut else None)
+            if cut is None:
+                found.append(words)
+            elif words != found[number]:
+                raise Failed(f"step {number + 1}, {name} sends {data!r:.300}"
+                             f"{' in pieces' if cut else ''}: got {' '.join(words)!r}, "
+                             f"PostgreSQL says {' '.join(found[number])!r}")
+        for one in clients.values():
+            one.close()
+    return found
+
+
 def compare_random(stage, seed, turns, names=("",), clients=2, texts=None):
     """Both sides get the same batches; the first reply that differs is named."""
     here = sessions(stage.direct, clients, turns, None, seed, names, texts)

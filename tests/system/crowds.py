@@ -7,7 +7,7 @@ from harness import Failed
 
 
 def together(count, work, seconds=30):
-    """Runs work(number) for each number at once.  What one returns or raises is what is wrong with it."""
+    """Runs work(number) for each number at once.  What one returns or raises is what is wrong."""
     wrong = []
 
     def run(number):

@@ -54,7 +54,7 @@ def caller():
 
 def same(got, wanted, what=""):
     if got != wanted:
-        raise Failed(f"{what + ': ' if what else ''}got {got!r}, wanted {wanted!r}")
+        raise Failed(f"{f'{what}: ' if what != '' else ''}got {got!r}, wanted {wanted!r}")
 
 
 def fails(text, action, *args, **options):

@@ -8,8 +8,8 @@ from tools import rss, until
 from wire import B, C, Closed, D, E, H, P, Q, S, c, d
 
 ONE = "test = host=127.0.0.1 port=PG pool_size=1\nlogged = host=127.0.0.1 port=PG pool_size=1"
-HASTY = ONE.replace("pool_size=1\n", "pool_size=1 connect_query='set idle_in_transaction_session_timeout "
-                    "= 2000'\n", 1)
+HASTY = ONE.replace("pool_size=1\n", "pool_size=1 connect_query='set "
+                    "idle_in_transaction_session_timeout = 2000'\n", 1)
 
 
 def leave(one, how):
@@ -30,7 +30,7 @@ def clean(two, about):
 
 @test(databases=ONE, seconds=90)
 def gone_at_each_message(stage):
-    """A client that leaves behind each message of a batch: nothing of it is done, nobody hears of it."""
+    """A client that leaves behind each message of a batch: nothing is done, nobody hears of it."""
     batch = [P("", "insert into t values ($1)"), B("", "", 5), D(), E(), H]
     two = stage.wire()
     two.query("truncate t")
@@ -127,7 +127,7 @@ def suspended_portals_left(stage):
 
 @test(databases=HASTY, seconds=90)
 def no_transaction_is_forgotten(stage):
-    """BEGIN at the end of a pipeline beside another's work: no server idles in it until PostgreSQL ends it."""
+    """BEGIN at the end of a pipeline beside another's work: no server is left to idle in it."""
     mark, end = stage.cluster.mark(), []
 
     def beside(_):
@@ -175,7 +175,7 @@ def copy_rounds(stage):
 
 @test(databases=ONE)
 def late_answers_after_an_end(stage):
-    """The server's FATAL in a pipeline: the client hears it and the end; the next gets a server of his."""
+    """The server's FATAL in a pipeline: the client hears it and the end; the next is served."""
     for start in ([Q("select pg_terminate_backend(pg_backend_pid())"), Q("select 'stranger'")],
                   [P("", "select pg_terminate_backend(pg_backend_pid())"), B(), E(), S,
                    P("", "select 'stranger'"), B(), E(), S]):
@@ -200,7 +200,8 @@ def strangers(stage):
             turn += 1
             one = stage.wire(timeout=20)
             data = b"".join(m for i in range(5) for m in (
-                P("", f"select 'stranger {i}'"), B(), E(), C("P", ""), S, Q("begin; select 'stranger'")))
+                P("", f"select 'stranger {i}'"), B(), E(), C("P", ""), S,
+                Q("begin; select 'stranger'")))
             one.send(data[:(turn * 37 + number * 101) % len(data)])
             if turn % 3 == 0:
                 one.reply(turn % 11, 0.05)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Pipelines: many messages in one send, with errors at every place of them, answered in their order."""
+"""Pipelines: many messages in one send, with errors at every place, answered in their order."""
 from batches import compare_random
 from crowds import together
 from harness import same, test
@@ -12,18 +12,18 @@ NEXT = ("B", [Q("select 2")], "T1 D(2) C(SELECT 1) Zi")
 
 @test(databases=ONE, new=True, seconds=120)
 def random_batches(stage):
-    """Batches made of anything, most of them wrong: two clients hear what PostgreSQL would tell them."""
+    """Batches made of anything, most of them wrong: two clients hear what PostgreSQL says."""
     for seed in range(4 if not stage.options.long else 100):
         compare_random(stage, f"pipeline {seed}", 100)
 
 
 @test(databases=ONE)
 def error_at_each_position(stage):
-    """One wrong message at each place of a pipeline of three batches; only the rest of its batch is lost."""
+    """One wrong message at each place of three batches: only the rest of its batch is lost."""
     parts = [P("", "select 1"), B(), D(), E()]
     said = ["1", "2", "T1", "D(1) C(SELECT 1)"]
-    wrong = [(P("", "nonsense"), "E[42601]"), (B("", "none"), "E[26000]"), (D("P", "none"), "E[34000]"),
-             (E("none"), "E[34000]"), (D("S", "none"), "E[26000]")]
+    wrong = [(P("", "nonsense"), "E[42601]"), (B("", "none"), "E[26000]"),
+             (D("P", "none"), "E[34000]"), (E("none"), "E[34000]"), (D("S", "none"), "E[26000]")]
     whole = " ".join(said) + " Zi"
     script = []
     for at in range(len(parts) + 1):

@@ -11,8 +11,9 @@ ONE = ("test = host=127.0.0.1 port=PG pool_size=1\nsecond = host=127.0.0.1 port=
        "logged = host=127.0.0.1 port=PG pool_size=1")
 PARAMETERS = tuple(
     f"{verb} {name} = '{value}'"
-    for name, values in (("application_name", ("one", "", "o''ne")), ("timezone", ("Asia/Tokyo", "UTC")),
-                         ("datestyle", ("German", "SQL, MDY")), ("intervalstyle", ("iso_8601", "postgres")))
+    for name, values in (("application_name", ("one", "", "o''ne")),
+                         ("timezone", ("Asia/Tokyo", "UTC")), ("datestyle", ("German", "SQL, MDY")),
+                         ("intervalstyle", ("iso_8601", "postgres")))
     for value in values for verb in ("set", "set local")) + (
     "begin", "commit", "rollback", "begin", "commit", "savepoint x", "rollback to x", "select 1/0",
     "reset timezone", "reset application_name", "set datestyle = 'nonsense'",
@@ -24,7 +25,7 @@ SHOW = ("select current_setting('application_name'), current_setting('timezone')
 
 @test(databases=ONE, new=True, seconds=120)
 def random_parameters(stage):
-    """Parameters set, local, rolled back and reset at random: each client sees its own, as directly."""
+    """Parameters set, local, rolled back, reset at random: each client sees its own, as directly."""
     for seed in range(3 if not stage.options.long else 60):
         compare_random(stage, f"parameters {seed}", 80, clients=3, texts=PARAMETERS + (SHOW,) * 6)
 
@@ -55,7 +56,7 @@ def quoted_where_backslashes_escape(stage):
 
 @test(databases=ONE, new=True)
 def set_in_every_way(stage):
-    """SET by simple, extended and pipelined queries, by function and in transactions reaches nobody else."""
+    """SET in simple, extended and pipelined queries, by function, in transactions: nobody else's."""
     one, two = stage.wire(), stage.wire()
     ways = [[Q("set timezone = 'Asia/Tokyo'")],
             [P("", "set timezone = 'Asia/Tokyo'"), B(), E(), S],
@@ -89,7 +90,7 @@ def notifications_of_one_database(stage):
 
 @test("pool_mode = session\nserver_reset_query = discard all", databases=ONE)
 def listeners_before(stage):
-    """After UNLISTEN, and after a listener has left by any way, the next client hears nothing of it."""
+    """After UNLISTEN, or when a listener has left in any way, the next client hears nothing of it."""
     for way in ("unlisten", "close", "reset"):
         one = stage.wire()
         one.query("listen ch")
@@ -116,8 +117,9 @@ def listeners_before(stage):
 def transaction_state_of_the_dead(stage):
     """Clients that die in transactions of every state: the next one starts outside of any."""
     two = stage.wire()
-    firsts = ([Q("begin; select 1/0")], [Q("begin; select 1")], [Q("begin; savepoint x; select 1/0")],
-              [Q("begin"), P("", "select 1/0"), B(), E()], [Q("begin"), P("", "select 1"), B(), E(), S],
+    firsts = ([Q("begin; select 1/0")], [Q("begin; select 1")],
+              [Q("begin; savepoint x; select 1/0")], [Q("begin"), P("", "select 1/0"), B(), E()],
+              [Q("begin"), P("", "select 1"), B(), E(), S],
               [P("", "begin"), B(), E()], [Q("begin; declare c cursor for select 1"), Q("fetch c")],
               [Q("begin isolation level serializable read only; select count(*) from t")])
     mark = stage.cluster.mark()
@@ -151,7 +153,7 @@ def reported_read_only_in_all_ways(stage):
 
 @test("default_pool_size = 2", new=True)
 def values_move_with_clients(stage):
-    """Clients that come back to other servers each time still have what they set, and nobody else's."""
+    """Clients that come back to other servers still have what they set, and nobody else's."""
     chance, clients = random.Random(3), [stage.wire() for _ in range(5)]
     values = {}
     for turn in range(150):
