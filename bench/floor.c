@@ -28,7 +28,7 @@ enum { BACKLOG = 4096, NAME_MAX_SIZE = 256 };
 
 static const char usage_text[] =
 	"floor: passes bytes between clients and a server, and does nothing else\n\n"
-	"  --engine uring|epoll   (uring)\n"
+	"  --engine NAME          uring, uring-now (small sends do not report), epoll (uring)\n"
 	"  --listen HOST:PORT     numeric, [HOST]:PORT for IPv6\n"
 	"  --server HOST:PORT     the same, or the /path of a unix socket\n"
 	"  --cpu N                stay on this CPU\n"
@@ -182,11 +182,14 @@ int main(int argc, char **argv)
 		case 'l': own = optarg; break;
 		case 's': server = optarg; break;
 		case 'c': stay_on(optarg); break;
-		case 'v': puts("floor: engines uring, epoll; liburing " LIBURING_VERSION); return 0;
+		case 'v':
+			puts("floor: engines uring, uring-now, epoll; liburing " LIBURING_VERSION);
+			return 0;
 		default: usage(option == 'h' ? 0 : 2);
 		}
 	}
-	bool uring = strcmp(engine, "uring") == 0;
+	bool now = strcmp(engine, "uring-now") == 0;
+	bool uring = now || strcmp(engine, "uring") == 0;
 	if (optind < argc || own == NULL || server == NULL || !server_read(server, &relay) ||
 	    (!uring && strcmp(engine, "epoll") != 0))
 		usage(2);
@@ -197,7 +200,7 @@ int main(int argc, char **argv)
 	printf("listening on %s\n", own);
 	fflush(stdout);
 	if (uring)
-		floor_uring(&relay);
+		floor_uring(&relay, now);
 	else
 		floor_epoll(&relay);
 	return 0;

@@ -20,6 +20,7 @@
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 enum {
@@ -42,7 +43,7 @@ _Noreturn void floor_fail(const char *what, int error);
 int floor_socket(const struct relay *relay, int flags);
 
 /* One engine each; back when it is time to end. */
-void floor_uring(const struct relay *relay);
+void floor_uring(const struct relay *relay, bool now);
 void floor_epoll(const struct relay *relay);
 
 #endif

@@ -12,6 +12,12 @@
  * has one piece for life.  user_data is the address of a side with the kind of
  * operation in its low bits; a pair is reused when nothing of it is in flight.
  *
+ * `now` makes small sends hasty: they are tried while the ring is entered, and
+ * no completion means that all was taken (MSG_DONTWAIT, MSG_WAITALL, and
+ * CQE_SKIP_SUCCESS).  It saves a turn in which nothing else completes.  Not where
+ * a wait for the send's end could last (the turn may sleep), nor after one that
+ * was not taken whole: those complete as usual.
+ *
  * A side whose peer takes less than comes is not read above FLOOR_QUEUE_HIGH
  * (of buffers held, so that short pieces cannot hold them all).  Peers that take
  * nothing at all can still use a group up between them; then all wait for them.
@@ -30,7 +36,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-enum { ENTRIES = 256, COMPLETIONS = 4096, PARTS_MAX = 64 };
+enum { ENTRIES = 256, COMPLETIONS = 4096, PARTS_MAX = 64, HASTY_MAX = 16 * 1024 };
 
 enum group_id { GROUP_CLIENT, GROUP_SERVER, GROUPS };
 
@@ -44,7 +50,7 @@ enum operation { DO_RECEIVE, DO_SEND, DO_CONNECT, DO_ACCEPT, DO_CANCEL, DO_STOP 
 
 /* A buffer, and what of it is still to be sent. */
 struct piece {
-	struct piece *next;
+	STAILQ_ENTRY(piece) link;
 	uint32_t from, to;
 	uint16_t id, group;
 };
@@ -71,9 +77,12 @@ struct side {
 	bool armed;  /* has been once */
 	bool paused; /* its peer has enough */
 	bool receiving, canceling, sending, starved, listed;
+	bool hasty;   /* its send; in the list of these, by send_link */
+	bool patient; /* the last send was not taken whole */
+	int32_t size; /* of the send in flight */
 	struct side *peer;
 	struct pair *pair;
-	struct piece *first, *last; /* to be sent to it */
+	STAILQ_HEAD(, piece) queue; /* to be sent to it */
 	uint32_t held;              /* bytes of their buffers */
 	struct gather *gather;
 	TAILQ_ENTRY(side) send_link, starved_link;
@@ -92,10 +101,10 @@ static struct {
 	const struct relay *relay;
 	struct io_uring uring;
 	struct group groups[GROUPS];
-	struct sides to_send, starved[GROUPS];
+	struct sides to_send, hasty, starved[GROUPS];
 	struct gather *gathers;
 	struct pair *pairs, *all;
-	bool stopped;
+	bool now, stopped;
 } self;
 
 /* ------------------------------------------------------------------ the ring */
@@ -166,9 +175,8 @@ static void uring_open(void)
 	int result = io_uring_queue_init_params(ENTRIES, &self.uring, &params);
 	if (result < 0)
 		floor_fail("io_uring_queue_init", -result);
-	result = io_uring_register_ring_fd(&self.uring);
-	if (result < 0)
-		floor_fail("io_uring_register_ring_fd", -result);
+	if (io_uring_register_ring_fd(&self.uring) != 1)
+		floor_fail("io_uring_register_ring_fd", EINVAL);
 	for (uint16_t i = 0; i < GROUPS; i++)
 		group_open(i);
 }
@@ -179,7 +187,7 @@ static struct io_uring_sqe *entry_get(void)
 	struct io_uring_sqe *sqe;
 	while ((sqe = io_uring_get_sqe(&self.uring)) == NULL) {
 		int result = io_uring_submit(&self.uring);
-		if (result < 0 && result != -EINTR)
+		if (result < 0)
 			floor_fail("io_uring_submit", -result);
 	}
 	return sqe;
@@ -210,6 +218,7 @@ static void cancel(const struct side *side, enum operation operation)
 static void side_init(struct side *side, struct pair *pair, struct side *peer, uint16_t group)
 {
 	*side = (struct side){.fd = -1, .pair = pair, .peer = peer, .group = group};
+	STAILQ_INIT(&side->queue);
 }
 
 static struct pair *pair_get(void)
@@ -231,15 +240,15 @@ static struct pair *pair_get(void)
 
 static void queue_drop_first(struct side *side)
 {
-	struct piece *piece = side->first;
-	side->first = piece->next;
+	struct piece *piece = STAILQ_FIRST(&side->queue);
+	STAILQ_REMOVE_HEAD(&side->queue, link);
 	side->held -= shapes[piece->group].size;
 	buffer_give(piece);
 }
 
 static void side_close(struct side *side)
 {
-	while (side->first != NULL)
+	while (!STAILQ_EMPTY(&side->queue))
 		queue_drop_first(side);
 	close(side->fd);
 }
@@ -311,12 +320,7 @@ static void side_list(struct side *side)
 
 static void queue_append(struct side *side, struct piece *piece)
 {
-	piece->next = NULL;
-	if (side->first == NULL)
-		side->first = piece;
-	else
-		side->last->next = piece;
-	side->last = piece;
+	STAILQ_INSERT_TAIL(&side->queue, piece, link);
 	side->held += shapes[piece->group].size;
 	if (side->held > FLOOR_QUEUE_HIGH)
 		side->peer->paused = true;
@@ -348,7 +352,7 @@ static void received(struct side *side, const struct io_uring_cqe *cqe)
 	if (cqe->res == 0 && pair->ended == NULL) {
 		pair->ended = side;
 		receive_tend(side->peer);
-		if (side->peer->first == NULL)
+		if (STAILQ_EMPTY(&side->peer->queue))
 			pair_close(pair);
 	} else if (cqe->res == -ENOBUFS) {
 		if (!side->receiving && !side->starved && !pair->closing) {
@@ -384,32 +388,50 @@ static void *piece_bytes(const struct piece *piece)
 	       piece->from;
 }
 
-static struct gather *gather_get(const struct piece *piece)
+/* Of as many pieces as fit; the side knows their size then. */
+static struct gather *gather_get(struct side *side)
 {
 	struct gather *gather = self.gathers;
 	if (gather != NULL)
 		self.gathers = gather->next;
 	else
 		gather = zeroed(1, sizeof *gather);
+	const struct piece *piece = STAILQ_FIRST(&side->queue);
 	size_t count = 0;
-	for (; piece != NULL && count < PARTS_MAX; piece = piece->next)
-		gather->parts[count++] = (struct iovec){piece_bytes(piece),
-		                                        piece->to - piece->from};
+	for (side->size = 0; piece != NULL && count < PARTS_MAX; piece = STAILQ_NEXT(piece, link)) {
+		uint32_t size = piece->to - piece->from;
+		gather->parts[count++] = (struct iovec){piece_bytes(piece), size};
+		side->size += (int32_t)size;
+	}
 	gather->message = (struct msghdr){.msg_iov = gather->parts, .msg_iovlen = count};
 	return gather;
 }
 
+static bool may_hasten(const struct side *side)
+{
+	return self.now && !side->patient && side->held <= HASTY_MAX && !side->peer->paused &&
+	       side->pair->ended == NULL && TAILQ_EMPTY(&self.starved[GROUP_CLIENT]) &&
+	       TAILQ_EMPTY(&self.starved[GROUP_SERVER]);
+}
+
 static void send_start(struct side *side)
 {
-	const struct piece *first = side->first;
+	const struct piece *first = STAILQ_FIRST(&side->queue);
 	struct io_uring_sqe *sqe = entry_get();
-	if (first->next == NULL) {
-		io_uring_prep_send(sqe, side->fd, piece_bytes(first), first->to - first->from,
-		                   MSG_WAITALL | MSG_NOSIGNAL);
+	int flags = MSG_WAITALL | MSG_NOSIGNAL;
+	side->hasty = may_hasten(side);
+	if (side->hasty)
+		flags |= MSG_DONTWAIT;
+	if (STAILQ_NEXT(first, link) == NULL) {
+		side->size = (int32_t)(first->to - first->from);
+		io_uring_prep_send(sqe, side->fd, piece_bytes(first), (size_t)side->size, flags);
 	} else {
-		side->gather = gather_get(first);
-		io_uring_prep_sendmsg(sqe, side->fd, &side->gather->message,
-		                      MSG_WAITALL | MSG_NOSIGNAL);
+		side->gather = gather_get(side);
+		io_uring_prep_sendmsg(sqe, side->fd, &side->gather->message, (unsigned)flags);
+	}
+	if (side->hasty) {
+		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+		TAILQ_INSERT_TAIL(&self.hasty, side, send_link);
 	}
 	sqe->user_data = name_of(side, DO_SEND);
 	side->sending = true;
@@ -429,7 +451,7 @@ static void all_send(void)
 static void queue_consume(struct side *side, uint32_t size)
 {
 	while (size > 0) {
-		struct piece *piece = side->first;
+		struct piece *piece = STAILQ_FIRST(&side->queue);
 		uint32_t left = piece->to - piece->from;
 		if (size < left) {
 			piece->from += size;
@@ -443,20 +465,23 @@ static void queue_consume(struct side *side, uint32_t size)
 static void sent(struct side *side, int32_t result)
 {
 	struct pair *pair = side->pair;
-	side->sending = false;
+	if (side->hasty)
+		TAILQ_REMOVE(&self.hasty, side, send_link);
+	side->sending = side->hasty = false;
 	pair->in_flight--;
 	if (side->gather != NULL) {
 		side->gather->next = self.gathers;
 		self.gathers = side->gather;
 		side->gather = NULL;
 	}
+	side->patient = result != side->size;
 	if (result > 0)
 		queue_consume(side, (uint32_t)result);
 	else if (result != -ECANCELED && result != -EINTR && result != -EAGAIN)
 		pair_close(pair);
 	if (pair->closing)
 		return;
-	if (side->first != NULL)
+	if (!STAILQ_EMPTY(&side->queue))
 		side_list(side);
 	else if (pair->ended == side->peer)
 		pair_close(pair);
@@ -521,14 +546,28 @@ static void completed(const struct io_uring_cqe *cqe)
 	pair_tend(side->pair);
 }
 
+/* What nothing was heard of is done. */
+static void hasty_end(void)
+{
+	struct side *side;
+	while ((side = TAILQ_FIRST(&self.hasty)) != NULL) {
+		sent(side, side->size);
+		pair_tend(side->pair);
+	}
+}
+
 static void turn(void)
 {
 	groups_publish();
 	starved_feed();
 	all_send();
+	unsigned ready = io_uring_sq_ready(&self.uring);
 	int result = io_uring_submit_and_wait(&self.uring, 1);
 	if (result < 0 && result != -EINTR && result != -EBUSY)
 		floor_fail("io_uring_enter", -result);
+	if (!TAILQ_EMPTY(&self.hasty) &&
+	    (result != (int)ready || io_uring_cq_has_overflow(&self.uring)))
+		floor_fail("silence that says nothing", EBUSY);
 	const struct io_uring_cqe *cqe;
 	unsigned head, count = 0;
 	io_uring_for_each_cqe(&self.uring, head, cqe)
@@ -537,12 +576,15 @@ static void turn(void)
 		count++;
 	}
 	io_uring_cq_advance(&self.uring, count);
+	hasty_end();
 }
 
-void floor_uring(const struct relay *relay)
+void floor_uring(const struct relay *relay, bool now)
 {
 	self.relay = relay;
+	self.now = now;
 	TAILQ_INIT(&self.to_send);
+	TAILQ_INIT(&self.hasty);
 	for (int i = 0; i < GROUPS; i++)
 		TAILQ_INIT(&self.starved[i]);
 	uring_open();
