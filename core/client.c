@@ -23,6 +23,7 @@
 #include "core/post.h"
 #include "core/process.h"
 #include "core/relay.h"
+#include "core/relay_named.h"
 #include "core/server.h"
 #include "core/worker.h"
 #include "net/buf.h"
@@ -147,9 +148,25 @@ void client_open(struct worker *worker, int fd, bool is_unix)
 		client_close(client, "out of memory");
 }
 
-void client_hold(struct client *client, const uint8_t *bytes, uint32_t size)
+static struct held *held_new(struct client *client, const uint8_t *bytes, uint32_t size)
 {
 	struct worker *worker = client->worker;
+	struct held *held = slab_acquire(&worker->helds);
+	struct buf *buf = held != NULL ? buf_block(&worker->loop.bufs, size) : NULL;
+	if (buf == NULL) {
+		if (held != NULL)
+			slab_release(&worker->helds, held);
+		client_fail(client, "53200", "out of memory");
+		return NULL;
+	}
+	memcpy(buf->data, bytes, size);
+	buf->used = size;
+	*held = (struct held){.buf = buf, .to = size};
+	return held;
+}
+
+void client_hold(struct client *client, const uint8_t *bytes, uint32_t size)
+{
 	if (size == 0)
 		return;
 	struct held *last = client->held_last;
@@ -159,22 +176,25 @@ void client_hold(struct client *client, const uint8_t *bytes, uint32_t size)
 		last->buf->used = last->to;
 		return;
 	}
-	struct held *held = slab_acquire(&worker->helds);
-	struct buf *buf = held != NULL ? buf_block(&worker->loop.bufs, size) : NULL;
-	if (buf == NULL) {
-		if (held != NULL)
-			slab_release(&worker->helds, held);
-		client_fail(client, "53200", "out of memory");
+	struct held *held = held_new(client, bytes, size);
+	if (held == NULL)
 		return;
-	}
-	memcpy(buf->data, bytes, size);
-	buf->used = size;
-	*held = (struct held){.buf = buf, .to = size};
-	if (last != NULL)
-		last->next = held;
+	if (client->held_last != NULL)
+		client->held_last->next = held;
 	else
 		client->held_first = held;
 	client->held_last = held;
+}
+
+void client_hold_first(struct client *client, const uint8_t *bytes, uint32_t size)
+{
+	struct held *held = held_new(client, bytes, size);
+	if (held == NULL)
+		return;
+	held->next = client->held_first;
+	client->held_first = held;
+	if (client->held_last == NULL)
+		client->held_last = held;
 }
 
 void client_drop_held(struct client *client)
@@ -450,6 +470,8 @@ static void on_closed(struct conn *conn, int error)
 	login_free(client);
 	console_free(client);
 	vars_clear(&worker->words, &client->vars);
+	extended_free(client);
+	part_fini(&client->part);
 	list_remove(&worker->closing, &client->link);
 	slab_release(&worker->clients, client);
 }

@@ -19,6 +19,7 @@
 #include "cancel/key.h"
 #include "core/base/limits.h"
 #include "core/base/list.h"
+#include "core/part.h"
 #include "core/registry.h"
 #include "core/vars.h"
 #include "net/addr.h"
@@ -27,6 +28,7 @@
 
 struct buf;
 struct console;
+struct extended;
 struct login;
 struct pool;
 struct server;
@@ -62,6 +64,8 @@ struct client {
 	struct login *login;     /* until it is logged in */
 	struct console *console; /* in CONSOLE */
 	struct held *held_first, *held_last;
+	struct extended *extended; /* its prepared statements (core/relay_named.h) */
+	struct part part;          /* of a message that is being looked into */
 	struct vars vars;
 	struct scan scan;
 	uint64_t id;
@@ -76,6 +80,7 @@ struct client {
 	bool is_admin, is_stats; /* rights on the console */
 	bool is_unix;
 	bool skip_to_sync;  /* its batch was answered by an error: all but Sync is dropped */
+	bool gathering;     /* a message is being looked into, none of it is with a server */
 	bool dropping;      /* the rest of the message under way is dropped */
 	bool drop_next;     /* its next message was answered already */
 	bool relaying;      /* inside relay_up: no second entry */
@@ -117,6 +122,7 @@ void client_janitor(struct worker *worker);
 
 /* Queues bytes that must wait, by copy; closes the client without memory. */
 void client_hold(struct client *client, const uint8_t *bytes, uint32_t size);
+void client_hold_first(struct client *client, const uint8_t *bytes, uint32_t size);
 void client_drop_held(struct client *client);
 
 /* No message of it is partly with the server. */

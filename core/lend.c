@@ -28,7 +28,62 @@ struct lent_server {
 	uint8_t key[CANCEL_KEY_SHORT];
 	bool forced;
 	char *values[VARS_MAX];
+	struct lent_statement *statements; /* the least recently used first */
 };
+
+/* A text that is prepared on it; known anew by the receiver. */
+struct lent_statement {
+	struct lent_statement *next;
+	uint32_t fresh, size;
+	uint8_t body[];
+};
+
+/* What is prepared goes along.  False without memory. */
+static bool statements_lend(struct server *server, struct lent_server *lent)
+{
+	struct lent_statement **end = &lent->statements;
+	list_each (struct prepared, prepared, link, &server->cache.lru) {
+		const struct statement *statement = prepared->statement;
+		struct lent_statement *one = malloc(sizeof *one + statement->size);
+		if (one == NULL)
+			return false;
+		*one = (struct lent_statement){.fresh = prepared->fresh, .size = statement->size};
+		memcpy(one->body, statement->body, statement->size);
+		*end = one;
+		end = &one->next;
+	}
+	return true;
+}
+
+static bool statements_revive(struct server *server, const struct lent_server *lent)
+{
+	struct statements *all = &server->worker->statements;
+	for (const struct lent_statement *one = lent->statements; one != NULL; one = one->next) {
+		struct statement *statement = statement_acquire(all, span_of(one->body, one->size));
+		if (statement == NULL)
+			return false;
+		bool set = cache_set(all, &server->cache, &server->journal, statement, true, 0);
+		if (set)
+			cache_find(&server->cache, statement)->fresh = one->fresh;
+		statement_release(all, statement);
+		if (!set)
+			return false;
+	}
+	journal_commit(all, &server->journal, NULL, &server->cache, 1);
+	return true;
+}
+
+static void lent_free(struct lent_server *lent)
+{
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		free(lent->values[i]);
+	while (lent->statements != NULL) {
+		struct lent_statement *one = lent->statements;
+		lent->statements = one->next;
+		free(one);
+	}
+	free(lent);
+}
 
 void lend_server(struct server *server, uint32_t to)
 {
@@ -48,21 +103,20 @@ void lend_detached(struct server *server)
 	}
 	struct lent_server *lent = calloc(1, sizeof *lent);
 	CHECK(lent != NULL);
-	if (server->close_needed || !server_is_fit(server)) {
-		free(lent);
+	bool fit = !server->close_needed && server_is_fit(server) && statements_lend(server, lent);
+	if (!fit) {
+		lent_free(lent);
 		conn_reattach(&server->conn);
 		server_close(server, "idle server got dirty");
 		return;
 	}
-	*lent = (struct lent_server){
-		.epoch = server->epoch,
-		.id = server->id,
-		.connect_us = server->connect_us,
-		.request_us = server->request_us,
-		.address = server->address,
-		.local = server->local,
-		.forced = server->forced,
-	};
+	lent->epoch = server->epoch;
+	lent->id = server->id;
+	lent->connect_us = server->connect_us;
+	lent->request_us = server->request_us;
+	lent->address = server->address;
+	lent->local = server->local;
+	lent->forced = server->forced;
 	memcpy(lent->key, server->key, sizeof lent->key);
 	for (uint32_t i = 0; i < VARS_MAX; i++)
 		if (server->vars.values[i] != NULL)
@@ -113,6 +167,8 @@ static struct server *lent_revive(struct worker *worker, struct pool *pool,
 		return NULL;
 	}
 	server->has_credit = true;
+	if (!statements_revive(server, lent))
+		server->close_needed = true; /* it has more than is known */
 	return server;
 }
 
@@ -131,14 +187,14 @@ void lend_receive(struct worker *worker, struct post *post)
 		sys_close(lent->fd);
 		ledger_give(&record->user->account, &record->database->account, &record->account);
 	}
-	for (uint32_t i = 0; i < VARS_MAX; i++)
-		free(lent->values[i]);
-	free(lent);
+	lent_free(lent);
 	if (server == NULL)
 		return;
 	worker->borrowed++;
 	if (worker->stopping)
 		server_close(server, "shutdown");
+	else if (server->close_needed)
+		server_close(server, "out of memory");
 	else
 		pool_offer(pool, server);
 	home_demand(pool); /* whoever waits now has a later ticket */

@@ -157,6 +157,7 @@ static bool process_init(struct process *process)
 	const struct settings *settings = &process->config->settings;
 	sys_random(&process->seed, sizeof process->seed);
 	sys_random(process->secret, sizeof process->secret);
+	sys_random(process->statement_secret, sizeof process->statement_secret);
 	uint32_t keys = (uint32_t)MAX(settings->max_client_conn, 0) + CANCEL_KEYS_SPARE;
 	size_t size = cancel_table_size(keys);
 	void *pages = sys_shared_pages("ringbouncer-cancel", size);

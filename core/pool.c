@@ -137,6 +137,8 @@ void pool_configure(struct pool *pool)
 		.check_query = settings->server_check_query,
 		.check_delay = settings->server_check_delay,
 	};
+	if (pool->limits.mode != POOL_SESSION)
+		pool->limits.statements = (uint32_t)MAX(settings->max_prepared_statements, 0);
 	pool->is_forced = entry->user != NULL;
 	pool->host_balance = entry->load_balance_hosts == LOAD_BALANCE_ROUND_ROBIN;
 	if (pool->limits.size > 0 && pool->limits.min_size > pool->limits.size)

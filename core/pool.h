@@ -56,6 +56,7 @@ struct pool_limits {
 	uint64_t reserve_timeout;
 	uint64_t query_timeout, idle_transaction_timeout, transaction_timeout;
 	uint64_t server_lifetime, server_idle_timeout;
+	uint32_t statements;     /* prepared ones on a server; 0: not looked after */
 	const char *reset_query; /* NULL: none on release */
 	const char *check_query; /* NULL: never checked */
 	uint64_t check_delay;

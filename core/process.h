@@ -14,6 +14,7 @@
 
 #include "core/base/limits.h"
 #include "core/registry.h"
+#include "core/statements.h"
 #include "net/mail.h"
 
 struct cancel_table;
@@ -32,8 +33,9 @@ struct process {
 	uint32_t worker_count;
 	struct worker *workers[WORKERS_MAX];
 
-	uint64_t seed;      /* of hashes over what strangers choose */
-	uint8_t secret[32]; /* of mock authentication */
+	uint64_t seed;                                   /* of hashes over what strangers choose */
+	uint8_t secret[32];                              /* of mock authentication */
+	uint8_t statement_secret[STATEMENT_SECRET_SIZE]; /* of the names of statements */
 
 	_Atomic uint64_t next_id; /* of clients and servers, one counter, from 1 */
 	_Atomic uint32_t clients; /* client sockets of all kinds (max_client_conn) */

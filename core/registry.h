@@ -35,8 +35,9 @@ struct database {
 	uint32_t id;
 	bool is_auto; /* made from `*` */
 	bool is_console;
-	struct account account;   /* max_db_connections */
-	_Atomic uint32_t clients; /* logged in or logging in */
+	struct account account;          /* max_db_connections */
+	_Atomic uint32_t clients;        /* logged in or logging in */
+	_Atomic uint32_t schema_changes; /* seen so far; plans made before may be out of date */
 	_Atomic bool paused, disabled;
 	_Atomic bool removed; /* no entry in the config any more */
 };

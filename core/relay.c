@@ -16,6 +16,7 @@
 #include "core/client.h"
 #include "core/log.h"
 #include "core/pool.h"
+#include "core/relay_named.h"
 #include "core/relay_parts.h"
 #include "core/server.h"
 #include "core/worker.h"
@@ -27,7 +28,8 @@ enum { SETS_ROOM = 16000 };
 void relay_flow(struct client *client)
 {
 	bool blocked = client->state != CLIENT_READY || client->held_first != NULL ||
-	               (client->server != NULL && conn_is_full(&client->server->conn));
+	               (client->server != NULL && conn_is_full(&client->server->conn)) ||
+	               conn_is_full(&client->conn);
 	if (blocked)
 		conn_pause(&client->conn);
 	else
@@ -78,6 +80,7 @@ void relay_detach(struct server *server)
 {
 	struct client *client = server->client;
 	CHECK(client != NULL && client->server == server);
+	named_part(client, server);
 	server->cut = !client_is_between(client);
 	client->server = NULL;
 	server->client = NULL;
@@ -124,6 +127,7 @@ void relay_client_room(struct client *client)
 {
 	if (client->server != NULL)
 		conn_resume(&client->server->conn);
+	relay_flow(client);
 }
 
 void relay_server_room(struct server *server)

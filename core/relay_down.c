@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/pool.h"
 #include "core/relay.h"
+#include "core/relay_named.h"
 #include "core/relay_parts.h"
 #include "core/server.h"
 #include "core/worker.h"
@@ -65,6 +66,7 @@ static enum verdict down_verdict(struct server *server, struct run *run, uint8_t
 	if (own && type == 'E')
 		server->own_failed = true;
 	enum verdict verdict = track_reply(&server->track, type, 0);
+	named_replied(server, type);
 	if (verdict == VERDICT_BAD) {
 		down_flush(server, run);
 		server_close(server, "unknown pkt");
@@ -115,6 +117,9 @@ static enum verdict down_ready(struct server *server, struct run *run, char stat
 {
 	bool is_statement = server->pool->limits.mode == POOL_STATEMENT;
 	enum verdict verdict = track_reply(&server->track, 'Z', status);
+	named_replied(server, 'Z');
+	if (server->schema_changes && status == 'I')
+		named_committed(server);
 	if (verdict == VERDICT_BAD) {
 		down_flush(server, run);
 		server_close(server, "unknown pkt");
@@ -129,14 +134,30 @@ static enum verdict down_ready(struct server *server, struct run *run, char stat
 	return verdict;
 }
 
-/* A message that is looked at whole: ReadyForQuery, ParameterStatus. */
+static enum verdict down_error(struct server *server, struct run *run, struct span message)
+{
+	uint8_t instead[NAMED_ERROR_MAX + 256];
+	uint32_t size = named_error(server, message, instead);
+	enum verdict verdict = down_verdict(server, run, 'E');
+	if (size == 0 || verdict != VERDICT_FORWARD || server->client == NULL)
+		return verdict;
+	down_copy(server, run, span_of(instead, size));
+	return VERDICT_DROP;
+}
+
+/* A message that is looked at whole. */
 static enum verdict down_whole(struct server *server, struct run *run, struct span message)
 {
 	struct span body = span_of(message.data + SCAN_HEADER_SIZE,
 	                           message.size - SCAN_HEADER_SIZE);
-	if (message.data[0] == 'Z')
-		return down_ready(server, run, body.size == 1 ? (char)body.data[0] : 0);
-	enum verdict verdict = track_reply(&server->track, 'S', 0);
+	enum verdict verdict;
+	switch (message.data[0]) {
+	case 'Z': return down_ready(server, run, body.size == 1 ? (char)body.data[0] : 0);
+	case 'C': named_tag(server, message); return down_verdict(server, run, 'C');
+	case 'E': return down_error(server, run, message);
+	default: break;
+	}
+	verdict = track_reply(&server->track, 'S', 0);
 	down_parameter(server, body);
 	return verdict;
 }
@@ -161,7 +182,7 @@ static void down_message(struct server *server, struct run *run, const struct pi
 	bool own = track_is_skipping_own(&server->track);
 	bool in_place = piece->first && piece->last && !piece->held;
 	if (!in_place) {
-		if (!part_append(&server->part, piece->bytes)) {
+		if (!part_append(&server->part, piece->bytes, HELD_MESSAGE_MAX)) {
 			down_flush(server, run);
 			server_close(server, "bad pkt header");
 			return;
@@ -185,7 +206,10 @@ static void down_message(struct server *server, struct run *run, const struct pi
 static bool down_piece(struct server *server, struct run *run, const struct piece *piece,
                        uint32_t from, uint32_t to)
 {
-	if (message_use(SIDE_SERVER, piece->type) == USE_WHOLE) {
+	if (piece->first)
+		server->whole = message_use(SIDE_SERVER, piece->type) == USE_WHOLE ||
+		                named_reads(server, piece);
+	if (server->whole) {
 		server->dropping = false;
 		down_message(server, run, piece, from, to);
 		return server->state != SERVER_CLOSING;
@@ -218,6 +242,11 @@ void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t 
 		}
 		if (!down_piece(server, &run, &piece, at, to - in.size))
 			return;
+		if (piece.last && track_head_mode(&server->track) == TRACK_LOCAL) {
+			if (server->client != NULL)
+				down_flush(server, &run);
+			named_answer(server);
+		}
 	}
 	struct client *client = server->client;
 	if (client == NULL)

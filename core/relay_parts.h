@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+#include "core/base/bytes.h"
+#include "proto/track.h"
+
 struct buf;
 struct client;
 struct server;
@@ -15,7 +18,20 @@ struct server;
 struct run {
 	struct buf *buf;
 	uint32_t from, to;
+	struct span unnamed; /* from clients: body of a Parse without name, not bound yet */
+	uint32_t unnamed_position;
 };
+
+/* A server for what comes, with room for a request and what goes ahead of it;
+ * HOLD without one, or before it may be used. */
+enum verdict relay_server(struct client *client);
+
+/* A request begins, for statistics and timeouts. */
+void relay_count(struct client *client);
+
+/* [from, to) of the run's buffer goes to the server, now or with what follows. */
+void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to);
+void relay_up_flush(struct client *client, struct run *run);
 
 /* Parts client and server if nothing keeps them together. */
 void relay_settle(struct server *server);

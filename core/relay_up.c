@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "core/pool.h"
 #include "core/relay.h"
+#include "core/relay_named.h"
 #include "core/relay_parts.h"
 #include "core/server.h"
 #include "core/worker.h"
@@ -26,7 +27,10 @@
 #include "proto/sqlstate.h"
 #include "proto/write.h"
 
-static void up_flush(struct client *client, struct run *run)
+/* Requests that one message of a client can cause: its own, and ours ahead of it. */
+enum { ASKED_AHEAD = 8 };
+
+void relay_up_flush(struct client *client, struct run *run)
 {
 	if (run->from < run->to) {
 		CHECK(client->server != NULL);
@@ -36,22 +40,27 @@ static void up_flush(struct client *client, struct run *run)
 	run->from = run->to;
 }
 
+void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to)
+{
+	if (run->to != from) {
+		relay_up_flush(client, run);
+		run->from = from;
+	}
+	run->to = to;
+}
+
 /* [from, to) of the run's buffer is what the piece has just used up. */
 static void up_forward(struct client *client, struct run *run, const struct piece *piece,
                        uint32_t from, uint32_t to)
 {
 	if (piece->held) { /* a header that came in two reads: its bytes are the scan's */
-		up_flush(client, run);
+		relay_up_flush(client, run);
 		client->pool->counters.client_bytes += piece->bytes.size;
 		conn_send_copy(&client->server->conn, piece->bytes.data, piece->bytes.size);
 		run->from = run->to = to;
 		return;
 	}
-	if (run->to != from) {
-		up_flush(client, run);
-		run->from = from;
-	}
-	run->to = to;
+	relay_range(client, run, from, to);
 }
 
 /* The client will send no more: what it has asked is answered first. */
@@ -80,7 +89,7 @@ static bool up_grow(struct server *server)
 	return true;
 }
 
-static void up_count(struct client *client)
+void relay_count(struct client *client)
 {
 	uint64_t now = client->worker->loop.now_us;
 	struct server *server = client->server;
@@ -121,21 +130,22 @@ static enum verdict up_skipped(struct client *client, uint8_t type)
 	return VERDICT_DROP;
 }
 
-/* A server for what comes; HOLD without one, or before it may be used. */
-static enum verdict up_server(struct client *client)
+enum verdict relay_server(struct client *client)
 {
 	if (client->server == NULL && !pool_attach(client->pool, client))
 		return VERDICT_HOLD;
 	struct server *server = client->server;
 	if (server == NULL || server->vars_unproven)
 		return VERDICT_HOLD;
-	if (track_full(&server->track) && !up_grow(server))
+	if (track_room(&server->track) < ASKED_AHEAD && !up_grow(server))
 		return VERDICT_HOLD;
 	return VERDICT_FORWARD;
 }
 
-static enum verdict up_verdict(struct client *client, uint8_t type)
+/* REPLACE: it has to be looked into (named_piece). */
+static enum verdict up_verdict(struct client *client, const struct piece *piece)
 {
+	uint8_t type = piece->type;
 	enum message_use use = message_use(SIDE_CLIENT, type);
 	if (client->drop_next) {
 		client->drop_next = false;
@@ -158,12 +168,17 @@ static enum verdict up_verdict(struct client *client, uint8_t type)
 		client_fail(client, NULL, "PQexec disallowed");
 		return VERDICT_DROP;
 	}
-	enum verdict verdict = up_server(client);
+	bool is_named = named_is_on(client);
+	if (is_named && named_concerns(client, piece))
+		return VERDICT_REPLACE;
+	enum verdict verdict = relay_server(client);
 	if (verdict != VERDICT_FORWARD)
 		return verdict;
+	if (is_named && type == 'Q')
+		client->server->unnamed_of = 0;
 	verdict = track_request(&client->server->track, type);
 	if (verdict == VERDICT_FORWARD && use == USE_REQUEST)
-		up_count(client);
+		relay_count(client);
 	return verdict;
 }
 
@@ -172,7 +187,7 @@ static enum verdict up_verdict(struct client *client, uint8_t type)
 static void up_flush_last(struct client *client, struct run *run)
 {
 	if (client->server != NULL && !track_owes(&client->server->track))
-		up_flush(client, run);
+		relay_up_flush(client, run);
 }
 
 /* Nothing is owed and nothing will come of what was just sent (late COPY data,
@@ -188,6 +203,31 @@ static bool up_said_goodbye(const struct client *client)
 	return client->ended && !client->vanished;
 }
 
+/* What becomes of a piece that begins a message. */
+static enum verdict up_first(struct client *client, struct run *run, const struct piece *piece)
+{
+	up_flush_last(client, run);
+	if (piece->type == 'Q')
+		run->unnamed.size = 0; /* the server drops it */
+	enum verdict verdict = up_verdict(client, piece);
+	if (verdict == VERDICT_HOLD)
+		return verdict;
+	client->gathering = verdict == VERDICT_REPLACE;
+	client->dropping = verdict != VERDICT_FORWARD;
+	return verdict;
+}
+
+/* A piece of a message that is looked into.  False: it must wait. */
+static bool up_gather(struct client *client, struct run *run, const struct piece *piece,
+                      uint32_t from, uint32_t to)
+{
+	enum verdict verdict = named_piece(client, run, piece, from, to);
+	if (client->state == CLIENT_CLOSING)
+		return true;
+	client->dropping = verdict != VERDICT_FORWARD;
+	return verdict != VERDICT_HOLD;
+}
+
 /* Returns where it stopped: `to`, or the start of what must wait. */
 static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
 {
@@ -196,34 +236,48 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 	struct run run = {.buf = buf, .from = from, .to = from};
 	while (client->state == CLIENT_READY && !up_said_goodbye(client)) {
 		struct scan before = client->scan;
-		struct span rest = in;
+		uint32_t at = to - in.size;
 		struct piece piece;
 		enum scan_status status = scan_next(&client->scan, &in, max, &piece);
 		if (status == SCAN_MORE)
 			break;
 		if (status == SCAN_BAD) {
-			up_flush(client, &run);
-			client_fail_header(client, rest);
+			relay_up_flush(client, &run);
+			client_fail_header(client, span_of(buf->data + at, to - at));
 			return to;
 		}
-		if (piece.first) {
-			up_flush_last(client, &run);
-			enum verdict verdict = up_verdict(client, piece.type);
-			if (client->state == CLIENT_CLOSING)
-				return to;
-			if (verdict == VERDICT_HOLD) {
-				up_flush(client, &run);
-				client->scan = before;
-				return to - rest.size;
-			}
-			client->dropping = verdict != VERDICT_FORWARD;
+		bool hold = piece.first && up_first(client, &run, &piece) == VERDICT_HOLD;
+		if (client->state == CLIENT_CLOSING)
+			return to;
+		if (client->gathering && !hold)
+			hold = !up_gather(client, &run, &piece, at, to - in.size);
+		else if (!client->dropping && !hold)
+			up_forward(client, &run, &piece, at, to - in.size);
+		if (client->state == CLIENT_CLOSING)
+			return to;
+		if (hold && client->part.size > 0) /* it was collected: up_put_back() */
+			break;
+		if (hold) {
+			in = span_of(buf->data + at, to - at);
+			client->scan = before;
+			break;
 		}
-		if (!client->dropping)
-			up_forward(client, &run, &piece, to - rest.size, to - in.size);
 	}
-	up_flush(client, &run);
+	relay_up_flush(client, &run);
+	named_leave(client, &run);
 	/* nothing counts behind Terminate */
 	return up_said_goodbye(client) ? to : to - in.size;
+}
+
+/* What was collected of a message that must wait is said again, before the rest. */
+static void up_put_back(struct client *client)
+{
+	if (client->gathering || client->part.size == 0)
+		return;
+	client->scan = (struct scan){0};
+	client->dropping = false;
+	client_hold_first(client, client->part.bytes, client->part.size);
+	part_clear(&client->part);
 }
 
 void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
@@ -233,6 +287,7 @@ void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to
 		used = up_pieces(client, buf, from, to);
 	if (client->state == CLIENT_CLOSING)
 		return;
+	up_put_back(client);
 	client_hold(client, buf->data + used, to - used);
 	if (client->state == CLIENT_CLOSING)
 		return;
@@ -258,13 +313,18 @@ void relay_resume(struct client *client)
 		if (client->state == CLIENT_CLOSING)
 			return; /* and what it held is gone */
 		held->from = used;
-		if (used < end)
+		bool all = used == end;
+		if (all) {
+			client->held_first = held->next;
+			if (client->held_first == NULL)
+				client->held_last = NULL;
+			buf_drop(&worker->loop.bufs, held->buf);
+			slab_release(&worker->helds, held);
+		}
+		bool waits = !all || (client->part.size > 0 && !client->gathering);
+		up_put_back(client);
+		if (waits)
 			break;
-		client->held_first = held->next;
-		if (client->held_first == NULL)
-			client->held_last = NULL;
-		buf_drop(&worker->loop.bufs, held->buf);
-		slab_release(&worker->helds, held);
 	}
 	relay_flow(client);
 	up_settle(client);

@@ -29,7 +29,7 @@
 #include "net/sys.h"
 #include "proto/write.h"
 
-enum { LOG_TEXT_MAX = 1024, PART_MIN = 512 };
+enum { LOG_TEXT_MAX = 1024 };
 
 static const uint16_t allowed_moves[SERVER_STATE_COUNT] = {
 #define TO(state) (1U << SERVER_##state)
@@ -42,36 +42,6 @@ static const uint16_t allowed_moves[SERVER_STATE_COUNT] = {
 	[SERVER_LENDING] = TO(CLOSING),
 #undef TO
 };
-
-bool part_append(struct part *part, struct span bytes)
-{
-	if (bytes.size > HELD_MESSAGE_MAX - MIN(part->size, HELD_MESSAGE_MAX))
-		return false;
-	if (bytes.size > part->room - part->size) {
-		uint32_t room = MAX(PART_MIN, (part->size + bytes.size) * 2);
-		uint8_t *more = realloc(part->bytes, room);
-		if (more == NULL)
-			return false;
-		part->bytes = more;
-		part->room = room;
-	}
-	memcpy(part->bytes + part->size, bytes.data, bytes.size);
-	part->size += bytes.size;
-	return true;
-}
-
-void part_clear(struct part *part)
-{
-	part->size = 0;
-	if (part->room > PART_MIN)
-		part_fini(part); /* what was once large is not kept */
-}
-
-void part_fini(struct part *part)
-{
-	free(part->bytes);
-	*part = (struct part){0};
-}
 
 void server_log(const struct server *server, int level, const char *format, ...)
 {
@@ -119,6 +89,7 @@ struct server *server_new(struct pool *pool)
 	server->connect_us = server->request_us = worker->loop.now_us;
 	server->epoch = atomic_load_explicit(&pool->record->epoch, memory_order_acquire);
 	track_init(&server->track);
+	cache_init(&server->cache);
 	server->state = SERVER_LOGIN;
 	list_append(&pool->servers[SERVER_LOGIN], &server->link);
 	return server;
@@ -152,6 +123,8 @@ void server_ended(struct server *server)
 	wheel_disarm(&worker->loop.wheel, &server->timer);
 	server_login_free(server);
 	part_fini(&server->part);
+	journal_drop(&worker->statements, &server->journal, NULL, &server->cache);
+	cache_fini(&worker->statements, &server->cache);
 	vars_clear(&worker->words, &server->vars);
 	free(track_fini(&server->track));
 	list_remove(&pool->servers[server->state], &server->link);
@@ -237,6 +210,7 @@ void server_query_own(struct server *server, const char *sql)
 	write_query(&out, sql);
 	CHECK(!out.failed);
 	server->own_failed = false;
+	server->unnamed_of = 0; /* a Query drops the statement without name */
 	if (server->query_us == 0)
 		server->query_us = server->worker->loop.now_us;
 	track_ask(&server->track, 'Q', TRACK_OWN);

@@ -18,24 +18,21 @@
 
 #include "core/base/limits.h"
 #include "core/base/list.h"
+#include "core/part.h"
 #include "core/pool.h"
+#include "core/statements.h"
 #include "core/vars.h"
 #include "net/addr.h"
 #include "net/conn.h"
 #include "net/wheel.h"
 #include "proto/scan.h"
+#include "proto/statement.h"
 #include "proto/track.h"
 
 struct client;
 struct cancel_job;
 struct post;
 struct server_login;
-
-/* A message that must be seen whole and came in parts. */
-struct part {
-	uint8_t *bytes;
-	uint32_t size, room;
-};
 
 struct server {
 	struct conn conn;
@@ -49,7 +46,12 @@ struct server {
 	struct scan scan;
 	struct part part;
 	struct vars vars;
-	struct timer timer; /* of the login */
+	struct cache cache;     /* what is prepared on it */
+	struct journal journal; /* and what hangs on replies */
+	uint64_t unnamed_of; /* id of the client whose statement without name it has; 0: of none */
+	uint32_t unnamed_position, clash_position, unclear_position;
+	char clash[STATEMENT_NAME_MAX + 1]; /* the name a Parse will find taken */
+	struct timer timer;                 /* of the login */
 	uint64_t id;
 	uint64_t connect_us;
 	uint64_t request_us;        /* last message from the server */
@@ -65,6 +67,10 @@ struct server {
 	bool setting_vars;           /* our SETs are under way */
 	bool vars_unproven;          /* and may fail: what the client says waits for them */
 	bool own_failed;             /* the query of our own under way got an error */
+	bool clashes;                /* that Parse is under way */
+	bool unclear;                /* a Query that may forget statements is */
+	bool schema_changes;         /* its transaction may have changed the schema */
+	bool whole;                  /* the message under way is looked at whole */
 	bool dropping;               /* the rest of the message under way is dropped */
 	bool abandoned;              /* closed while resolving */
 	bool resolving;              /* its host name is with the helper */
@@ -123,11 +129,6 @@ void server_ended(struct server *server);
 /* Log line with the server's prefix. */
 __attribute__((format(printf, 3, 4))) void server_log(const struct server *server, int level,
                                                       const char *format, ...);
-
-/* Collects a message that came in parts; false: too large or no memory. */
-bool part_append(struct part *part, struct span bytes);
-void part_clear(struct part *part);
-void part_fini(struct part *part);
 
 /* The helper has found the addresses (POST_RESOLVED). */
 void server_resolved(struct worker *worker, struct post *post);

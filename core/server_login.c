@@ -512,7 +512,7 @@ void server_login_bytes(struct server *server, struct buf *buf, uint32_t from, u
 	enum scan_status status = SCAN_MORE;
 	while (server->state == SERVER_LOGIN && !server->logged_in &&
 	       (status = scan_next(&server->scan, &in, HELD_MESSAGE_MAX, &piece)) == SCAN_PIECE) {
-		if (!part_append(&server->part, piece.bytes)) {
+		if (!part_append(&server->part, piece.bytes, HELD_MESSAGE_MAX)) {
 			status = SCAN_BAD;
 			break;
 		}

@@ -147,7 +147,8 @@ bool worker_open(struct worker *worker, struct process *process, uint32_t index,
 	sys_random(&seed, sizeof seed);
 	if (!loop_open(&worker->loop, failure))
 		return false;
-	if (!words_init(&worker->words, seed) ||
+	if (!statements_init(&worker->statements, process->statement_secret) ||
+	    !words_init(&worker->words, seed) ||
 	    !bell_open(&worker->bell, &worker->loop, worker->mailbox.bell, on_bell)) {
 		static const char text[] = "out of memory";
 		memcpy(failure->text, text, sizeof text);
@@ -281,6 +282,7 @@ void worker_close(struct worker *worker)
 	while (worker->bell.reading)
 		loop_turn(&worker->loop, 1000);
 	words_fini(&worker->words);
+	statements_fini(&worker->statements);
 	slab_fini(&worker->clients);
 	slab_fini(&worker->servers);
 	slab_fini(&worker->helds);

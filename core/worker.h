@@ -16,6 +16,7 @@
 
 #include "core/base/list.h"
 #include "core/base/slab.h"
+#include "core/statements.h"
 #include "core/vars.h"
 #include "net/listen.h"
 #include "net/loop.h"
@@ -48,6 +49,7 @@ struct worker {
 
 	struct slab clients, servers, helds, jobs;
 	struct words words;
+	struct statements statements;
 	struct list logins; /* clients not in a pool: STARTUP, AUTH */
 	struct list consoles;
 	struct list cancels; /* clients that ask for a cancel */

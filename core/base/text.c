@@ -24,3 +24,10 @@ void text_set(char *to, size_t room, const char *from)
 	memcpy(to, from, size);
 	to[size] = '\0';
 }
+
+void text_set_span(char *to, size_t room, struct span from)
+{
+	size_t size = from.size < room ? from.size : room - 1;
+	memcpy(to, from.data, size);
+	to[size] = '\0';
+}

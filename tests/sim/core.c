@@ -81,6 +81,7 @@ static void process_make(const struct plan *plan)
 	named = true;
 	sys_random(&process.seed, sizeof process.seed);
 	sys_random(process.secret, sizeof process.secret);
+	sys_random(process.statement_secret, sizeof process.statement_secret);
 	process.config = config_make(plan);
 	process.worker_count = plan->workers;
 	process.next_id = 1;

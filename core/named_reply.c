@@ -1,0 +1,184 @@
+/*
+ * named_reply.c - what came of it; see relay_named.h.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <string.h>
+
+#include "core/base/check.h"
+#include "core/base/text.h"
+#include "core/client.h"
+#include "core/named_parts.h"
+#include "core/pool.h"
+#include "core/server.h"
+#include "core/worker.h"
+#include "proto/read.h"
+#include "proto/write.h"
+
+bool named_reads(const struct server *server, const struct piece *piece)
+{
+	if (server->pool->limits.statements == 0)
+		return false;
+	enum track_mode mode = track_head_mode(&server->track);
+	return piece->type == 'C' ||
+	       (piece->type == 'E' && (mode == TRACK_MAPPED || mode == TRACK_QUIET) &&
+	        piece->length <= NAMED_ERROR_MAX);
+}
+
+static struct names *names_of(const struct server *server)
+{
+	struct client *client = server->client;
+	return client != NULL && client->extended != NULL ? &client->extended->names : NULL;
+}
+
+static void schema_changed(struct server *server)
+{
+	atomic_fetch_add_explicit(&server->pool->record->database->schema_changes, 1,
+	                          memory_order_relaxed);
+}
+
+static bool begins_with(struct span text, const char *with)
+{
+	size_t size = strlen(with);
+	return text.size >= size && memcmp(text.data, with, size) == 0;
+}
+
+/* Statements have gone that we did not see going (several in one Query, a text
+ * that was not searched, a reset of our own). */
+static void forgotten(struct server *server)
+{
+	struct statements *all = &server->worker->statements;
+	struct names *names = names_of(server);
+	cache_forget(all, &server->cache, &server->journal, server->track.base);
+	if (names != NULL && !track_is_skipping_own(&server->track))
+		names_forget(all, names, &server->journal, server->track.base);
+}
+
+void named_tag(struct server *server, struct span message)
+{
+	struct span tag = span_of(message.data + SCAN_HEADER_SIZE, message.size - SCAN_HEADER_SIZE);
+	switch (tag.size > 0 ? tag.data[0] : 0) {
+	case 'A':
+	case 'C':
+	case 'D': break;
+	default: return;
+	}
+	if (begins_with(tag, "DEALLOCATE ALL") || begins_with(tag, "DISCARD ALL"))
+		forgotten(server);
+	else if (begins_with(tag, "ALTER ") || begins_with(tag, "CREATE ") ||
+	         begins_with(tag, "DROP ")) {
+		schema_changed(server);
+		server->schema_changes = true; /* and again when that is committed */
+	}
+}
+
+void named_committed(struct server *server)
+{
+	server->schema_changes = false;
+	schema_changed(server);
+}
+
+/* The same ErrorResponse with another text. */
+static uint32_t retold(struct span body, const char *text, uint8_t *into, uint32_t room)
+{
+	struct reader in = reader_of(body);
+	struct writer out = writer_over(into, room);
+	writer_begin(&out, 'E');
+	for (;;) {
+		uint8_t field = reader_u8(&in);
+		if (field == 0 || in.failed)
+			break;
+		const char *value = reader_text(&in);
+		writer_u8(&out, field);
+		writer_text(&out, field == 'M' ? text : value);
+	}
+	writer_u8(&out, 0);
+	writer_end(&out);
+	return in.failed || out.failed ? 0 : out.size;
+}
+
+static bool sqlstate_is(struct span body, const char *sqlstate)
+{
+	struct reader in = reader_of(body);
+	for (;;) {
+		uint8_t field = reader_u8(&in);
+		if (field == 0 || in.failed)
+			return false;
+		const char *value = reader_text(&in);
+		if (field == 'C' && !in.failed)
+			return strcmp(value, sqlstate) == 0;
+	}
+}
+
+uint32_t named_error(struct server *server, struct span message,
+                     uint8_t instead[NAMED_ERROR_MAX + 256])
+{
+	struct span body = span_of(message.data + SCAN_HEADER_SIZE,
+	                           message.size - SCAN_HEADER_SIZE);
+	bool clash = server->clashes && server->clash_position == server->track.base;
+	if (clash && sqlstate_is(body, "42P05")) {
+		char text[sizeof server->clash + 64];
+		text_format(text, sizeof text, "prepared statement \"%s\" already exists",
+		            server->clash);
+		return retold(body, text, instead, NAMED_ERROR_MAX + 256);
+	}
+	if (sqlstate_is(body, "0A000")) /* cached plan must not change result type */
+		schema_changed(server);
+	else if (sqlstate_is(body, "42P05") || sqlstate_is(body, "26000"))
+		server->close_needed = true; /* it does not have what it should have */
+	return 0;
+}
+
+static bool is_within(uint32_t position, uint32_t from, uint32_t to)
+{
+	return position - from < to - from;
+}
+
+/* What was asked in [from, to) has not been done. */
+static void failed(struct server *server, uint32_t from, uint32_t to)
+{
+	struct client *client = server->client;
+	journal_undo(&server->worker->statements, &server->journal, names_of(server),
+	             &server->cache, from, to);
+	if (is_within(server->unnamed_position, from, to))
+		server->unnamed_of = 0;
+	if (client != NULL && client->extended != NULL &&
+	    is_within(client->extended->unnamed_position, from, to))
+		forget_unnamed(client);
+	if (is_within(server->clash_position, from, to))
+		server->clashes = false;
+}
+
+void named_replied(struct server *server, uint8_t type)
+{
+	const struct track *track = &server->track;
+	if (type == 'E')
+		failed(server, track->cut_from, track->cut_to);
+	if (server->journal.count > 0)
+		journal_commit(&server->worker->statements, &server->journal, names_of(server),
+		               &server->cache, track->base);
+	if (server->clashes && position_before(server->clash_position, track->base))
+		server->clashes = false;
+}
+
+void named_answer(struct server *server)
+{
+	static const uint8_t parse_complete[] = {'1', 0, 0, 0, 4};
+	static const uint8_t close_complete[] = {'3', 0, 0, 0, 4};
+	while (server->client != NULL && server_is_between(server)) {
+		uint8_t type = track_take_local(&server->track);
+		if (type == 0)
+			break;
+		conn_send_copy(&server->client->conn, type == 'P' ? parse_complete : close_complete,
+		               sizeof parse_complete);
+		named_replied(server, 0);
+	}
+}
+
+void named_part(struct client *client, struct server *server)
+{
+	if (server->journal.count == 0)
+		return;
+	struct names *names = client->extended != NULL ? &client->extended->names : NULL;
+	journal_drop(&server->worker->statements, &server->journal, names, &server->cache);
+	server->close_needed = true; /* it is not known what it has */
+}
