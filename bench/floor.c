@@ -203,5 +203,7 @@ int main(int argc, char **argv)
 		floor_uring(&relay, now);
 	else
 		floor_epoll(&relay);
+	/* A ring is cleaned up after its process is gone: it must not keep the port. */
+	shutdown(relay.listener, SHUT_RDWR);
 	return 0;
 }
