@@ -169,6 +169,8 @@ def drive(stage, driver, mode, workers, user, auth, others):
             name = f"{workers} workers, {'/'.join(filter(None, [str(index), kind]))}"
             wrong += differences(name, lines, expected(driver.name, kind))
     wrong += rest.wrong[:1]
+    if others and rest.turns < 20:
+        wrong.append(f"{workers} workers: servers hardly changed hands, {rest.turns} times")
     left = stage.leftovers()
     if left:
         wrong.append(f"{workers} workers: {left}")

@@ -109,14 +109,6 @@ class Asyncpg(scenarios.Driver):
             await self.db.execute("select 1")
         self.wait(sleep())
 
-    def large_object(self, data, at, count):
-        """By the server's functions: the driver has none."""
-        oid = self.value("select lo_from_bytea(0, {0}::bytea)", data)
-        part = self.value("select lo_get({0}::oid, {1}::bigint, 10)", oid, at)
-        size = self.value("select length(lo_get({0}::oid))", oid)
-        self.execute("select lo_unlink({0}::oid)", oid)
-        return size, part
-
     def notices(self, sql):
         found = []
         self.db.add_log_listener(lambda db, text: found.append(text.message))

@@ -128,7 +128,8 @@ function batches(): void
 {
 	global $db;
 	say('batch', UNABLE);
-	say('batch error', answer(fn () => $db->exec(named("insert into NAME.t values (100, 'x'); select 1/0"))),
+	$sql = named("insert into NAME.t values (100, 'x'); select 1/0");
+	say('batch error', answer(fn () => $db->exec($sql)),
 		value('select count(*) from NAME.t where id >= 100'), value('select 7'));
 	say('batch segments', UNABLE);
 }
@@ -141,7 +142,8 @@ function copies(): void
 	say('copy in', count_of('c'), value('select sum(id) from NAME.c'));
 	$lines = $db->pgsqlCopyToArray(named('(select id, v from NAME.c order by id)'));
 	say('copy out', count($lines), array_sum(array_map('intval', $lines)));
-	say('copy error', answer(fn () => $db->pgsqlCopyFromArray(named('NAME.c'), ["5000\ta\n", "1\tb\n"])),
+	$lines = ["5000\ta\n", "1\tb\n"];
+	say('copy error', answer(fn () => $db->pgsqlCopyFromArray(named('NAME.c'), $lines)),
 		count_of('c'));
 	say('copy given up', UNABLE);
 }

@@ -1,6 +1,7 @@
 /*
- * node-postgres: queries with values under a name each (mode named) or without one (mode unnamed), those without
- * values simple; pg-cursor and pg-copy-streams.  scenarios.py tells what each line shows.
+ * node-postgres: queries with values under a name each (mode named) or without one (mode unnamed),
+ * those without values simple; pg-cursor and pg-copy-streams.  scenarios.py tells what each line
+ * shows.
  *
  * An answer is the first value of a result, or the SQLSTATE of what failed.
  */
@@ -11,7 +12,7 @@ const Cursor = require('pg-cursor')
 const copyStreams = require('pg-copy-streams')
 const { pipeline } = require('stream/promises')
 const { Readable } = require('stream')
-const { isDeepStrictEqual } = require('util')
+const { answer, say, types } = require('./node_values.js')
 
 const [host, port, user, password, database, schema, mode] = process.argv.slice(2)
 const UNABLE = 'not in this driver'
@@ -24,19 +25,6 @@ async function open() {
 	names = new Map()
 	db.on('notice', (notice) => notices.push(notice.message))
 	await db.connect()
-}
-
-function say(name, ...results) {
-	console.log(`${name}: ${results.join(' ')}`)
-}
-
-/* What it gives, or the SQLSTATE. */
-async function answer(step) {
-	try {
-		return await step()
-	} catch (error) {
-		return error.code || 'error'
-	}
 }
 
 async function execute(sql, ...values) {
@@ -201,37 +189,6 @@ async function times() {
 	say('killed', state, await value('select 1'))
 }
 
-async function type(name, kind, shown, sent, back = (got) => got) {
-	const sql = `select x, ${shown} from (select $1::${kind} as x) y`
-	const [got, text] = (await execute(sql, sent))[0]
-	say(`type ${name}`, text, isDeepStrictEqual(back(got), sent) ? 'same' : `differs ${got}`)
-}
-
-async function types() {
-	const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
-	const shown = "to_char(x at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
-	await type('int2', 'int2', 'x::text', -32768)
-	await type('int4', 'int4', 'x::text', 2147483647)
-	await type('int8', 'int8', 'x::text', '-9223372036854775808')
-	await type('numeric', 'numeric', 'x::text', '12345678901234567890.123456789')
-	await type('text', 'text', "encode(convert_to(x, 'UTF8'), 'hex')",
-		'\'a"bc\\d%e$?:x;--/* \u00e4\u20ac\u{1f600}\t\n{}~')
-	await type('bytea', 'bytea', 'md5(x)', bytes)
-	await type('int array', 'int[]', 'x::text', [1, -2, 3])
-	await type('text array', 'text[]', 'x::text', ['a', 'b"c', 'd,e', '', null])
-	await type('jsonb', 'jsonb', 'x::text', { a: [1, 2, { b: null }] })
-	await type('uuid', 'uuid', 'x::text', '00112233-4455-6677-8899-aabbccddeeff')
-	/* A Date has milliseconds; text keeps them all. */
-	await type('timestamptz', 'timestamptz', shown, '2024-02-29 12:34:56.789012+00',
-		(got) => (got.getTime() === Date.UTC(2024, 1, 29, 12, 34, 56, 789) ?
-			'2024-02-29 12:34:56.789012+00' : got))
-	await type('bool', 'bool', 'x::text', true)
-	await type('float max', 'float8', 'x::text', Number.MAX_VALUE)
-	await type('float min', 'float8', 'x::text', Number.MIN_VALUE)
-	await type('float infinity', 'float8', 'x::text', -Infinity)
-	await type('null', 'text', "coalesce(x, 'null')", null)
-}
-
 async function errors() {
 	say('error unique', await value("insert into NAME.t values (1, 'a')"))
 	say('error syntax', await value('selekt 1'))
@@ -257,7 +214,8 @@ async function discard(command, number) {
 async function large() {
 	const rows = await execute("select g, repeat('x', 1000) from generate_series(1, $1::int) g", 5000)
 	say('large result', rows.length, rows.reduce((sum, row) => sum + row[1].length, 0))
-	say('large parameter', ...(await execute('select length($1::text), md5($1::text)', 'x'.repeat(1000000)))[0])
+	const texts = await execute('select length($1::text), md5($1::text)', 'x'.repeat(1000000))
+	say('large parameter', ...texts[0])
 	const results = await db.query({ text: 'select 1; select 2', rowMode: 'array' })
 	say('several statements', ...results.map((result) => result.rows[0][0]))
 }
@@ -275,7 +233,7 @@ async function main() {
 	await savepoints()
 	say('large object', UNABLE)
 	await times()
-	await types()
+	await types(execute)
 	await errors()
 	await discard('deallocate all', 21)
 	await discard('discard all', 22)

@@ -144,7 +144,8 @@ end
 
 def copies
   run('create table NAME.c (id int primary key, v text)')
-  $db.copy_data("copy #{SCHEMA}.c from stdin") { (1..1000).each { |i| $db.put_copy_data("#{i}\tv#{i}\n") } }
+  into = "copy #{SCHEMA}.c from stdin"
+  $db.copy_data(into) { (1..1000).each { |i| $db.put_copy_data("#{i}\tv#{i}\n") } }
   say 'copy in', count('c'), run('select sum(id) from NAME.c')
   lines = []
   $db.copy_data("copy (select id, v from #{SCHEMA}.c order by id) to stdout") do
@@ -153,10 +154,10 @@ def copies
     end
   end
   say 'copy out', lines.size, lines.sum(&:to_i)
-  found = answer { $db.copy_data("copy #{SCHEMA}.c from stdin") { $db.put_copy_data("5000\ta\n1\tb\n") } }
+  found = answer { $db.copy_data(into) { $db.put_copy_data("5000\ta\n1\tb\n") } }
   say 'copy error', found, count('c')
   begin
-    $db.copy_data("copy #{SCHEMA}.c from stdin") do
+    $db.copy_data(into) do
       $db.put_copy_data("5000\ta\n")
       raise 'given up'
     end
@@ -300,7 +301,8 @@ end
 def large
   rows = $db.exec_params("select g, repeat('x', 1000) from generate_series(1, $1::int) g", [5000])
   say 'large result', rows.ntuples, rows.column_values(1).sum(&:size)
-  say 'large parameter', *$db.exec_params('select length($1::text), md5($1::text)', ['x' * 1_000_000]).values[0]
+  sql = 'select length($1::text), md5($1::text)'
+  say 'large parameter', *$db.exec_params(sql, ['x' * 1_000_000]).values[0]
   $db.send_query('select 1; select 2')
   found = []
   while (result = $db.get_result)

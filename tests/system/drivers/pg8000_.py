@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""pg8000, in Python alone: a named statement for each text, a named portal for each run, fetched 100 rows at
-a time and closed in a batch of its own; a Flush behind every message.  It knows no SCRAM."""
+"""pg8000, in Python alone: a named statement for each text, a named portal for each run, fetched 100
+rows at a time and closed in a batch of its own; a Flush behind every message.  It knows no SCRAM."""
 import io
 import json
 
@@ -30,9 +30,8 @@ class Pg8000(scenarios.Driver):
         return error.args[3:6]
 
     def execute(self, sql, *values):
-        sql = sql.replace("NAME", self.schema).replace("{0}", "%(p0)s").replace("{1}", "%(p1)s")
         cursor = self.db.cursor()
-        cursor.execute(sql, {f"p{i}": v for i, v in enumerate(values)})
+        cursor.execute(*self.pyformat(sql, values))
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 
     def begin(self):
@@ -60,14 +59,6 @@ class Pg8000(scenarios.Driver):
         cursor = self.db.cursor()
         cursor.execute(sql)
         return cursor.fetchmany
-
-    def large_object(self, data, at, count):
-        """By the server's functions: the driver has none."""
-        oid = self.value("select lo_from_bytea(0, {0}::bytea)", data)
-        part = self.value("select lo_get({0}::oid, {1}::bigint, 10)", oid, at)
-        size = self.value("select length(lo_get({0}::oid))", oid)
-        self.execute("select lo_unlink({0}::oid)", oid)
-        return size, part
 
     def notices(self, sql):
         found = []

@@ -1,5 +1,5 @@
-// pgx: named statements behind a cache (mode prepare), unnamed ones of which only the types are kept (mode
-// describe), or simple queries (mode simple).  scenarios.py tells what each line shows.
+// pgx: named statements behind a cache (mode prepare), unnamed ones of which only the types are kept
+// (mode describe), or simple queries (mode simple).  scenarios.py tells what each line shows.
 //
 // An answer is text: the first value of a result, or the SQLSTATE of what failed.
 //
@@ -48,7 +48,8 @@ func open() {
 		"describe": "statement_cache_mode=describe",
 		"simple":   "statement_cache_capacity=0",
 	}
-	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%s user=%s password='%s' dbname=%s sslmode=disable %s",
+	format := "host=%s port=%s user=%s password='%s' dbname=%s sslmode=disable %s"
+	config, err := pgx.ParseConfig(fmt.Sprintf(format,
 		os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], options[mode]))
 	must(err)
 	config.PreferSimpleProtocol = mode == "simple"
@@ -220,7 +221,8 @@ func batches() {
 	say("batch", batch(queries, values))
 	insert := "insert into NAME.t values ($1, 'x')"
 	found := batch([]string{insert, insert, "select 1 / $1::int", insert}, []int{100, 101, 0, 102})
-	say("batch error", found, value(db, "select count(*) from NAME.t where id >= 100"), value(db, "select 7"))
+	left := value(db, "select count(*) from NAME.t where id >= 100")
+	say("batch error", found, left, value(db, "select 7"))
 	say("batch segments", unable)
 }
 
@@ -362,7 +364,8 @@ func times() {
 	}
 	say("reconnect", strings.Join(counts, " "))
 	got = "error"
-	if execute(db, "select pg_terminate_backend(pg_backend_pid())") == nil && execute(db, "select 1") == nil {
+	kill := "select pg_terminate_backend(pg_backend_pid())"
+	if execute(db, kill) == nil && execute(db, "select 1") == nil {
 		got = "no error"
 	}
 	db.Close(ctx)
@@ -427,7 +430,8 @@ func faults() {
 	say("error unique", state(execute(db, "insert into NAME.t values (1, 'a')")))
 	say("error syntax", state(execute(db, "selekt 1")))
 	say("error division", value(db, "select 1 / $1::int", 0))
-	err := execute(db, "do $$ begin raise exception 'message' using detail = 'detail', hint = 'hint'; end $$")
+	err := execute(db, "do $$ begin raise exception 'message' "+
+		"using detail = 'detail', hint = 'hint'; end $$")
 	var about *pgconn.PgError
 	errors.As(err, &about)
 	say("error raised", about.Code, about.Message, about.Detail, about.Hint)
@@ -456,7 +460,8 @@ func large() {
 	}
 	must(rows.Err())
 	say("large result", lines, size)
-	say("large parameter", value(db, "select length($1::text) || ' ' || md5($1::text)", strings.Repeat("x", 1000000)))
+	sql := "select length($1::text) || ' ' || md5($1::text)"
+	say("large parameter", value(db, sql, strings.Repeat("x", 1000000)))
 	results, err := db.PgConn().Exec(ctx, "select 1; select 2").ReadAll()
 	must(err)
 	say("several statements", string(results[0].Rows[0][0]), string(results[1].Rows[0][0]))

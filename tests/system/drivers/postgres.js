@@ -1,6 +1,6 @@
 /*
- * postgres.js: everything prepared and sent without waiting for what came before (mode prepare), or unnamed
- * (mode unnamed).  scenarios.py tells what each line shows.
+ * postgres.js: everything prepared and sent without waiting for what came before (mode prepare), or
+ * unnamed (mode unnamed).  scenarios.py tells what each line shows.
  *
  * An answer is the first value of a result, or the SQLSTATE of what failed.
  */
@@ -9,7 +9,7 @@
 const postgres = require('postgres')
 const { pipeline } = require('stream/promises')
 const { Readable } = require('stream')
-const { isDeepStrictEqual } = require('util')
+const { answer, say, types } = require('./node_values.js')
 
 const [host, port, user, password, database, schema, mode] = process.argv.slice(2)
 const UNABLE = 'not in this driver'
@@ -21,19 +21,6 @@ function open() {
 		host, port: Number(port), user, password, database, max: 1, prepare: mode === 'prepare',
 		onnotice: (notice) => notices.push(notice.message),
 	})
-}
-
-function say(name, ...results) {
-	console.log(`${name}: ${results.join(' ')}`)
-}
-
-/* What it gives, or the SQLSTATE. */
-async function answer(step) {
-	try {
-		return await step()
-	} catch (error) {
-		return error.code || 'error'
-	}
 }
 
 /* Text without values goes as a simple query. */
@@ -180,39 +167,11 @@ async function times() {
 		counts.push(await count(db))
 	}
 	say('reconnect', ...counts)
-	state = (await value(db, 'select pg_terminate_backend(pg_backend_pid())')) === true ? 'no error' : 'error'
+	state = await value(db, 'select pg_terminate_backend(pg_backend_pid())')
+	state = state === true ? 'no error' : 'error'
 	await db.end({ timeout: 1 })
 	open()
 	say('killed', state, await value(db, 'select 1'))
-}
-
-async function type(name, kind, shown, sent, back = (got) => got) {
-	const sql = `select x, ${shown} from (select $1::${kind} as x) y`
-	const [got, text] = (await run(db, sql, sent))[0]
-	say(`type ${name}`, text, isDeepStrictEqual(back(got), sent) ? 'same' : `differs ${got}`)
-}
-
-async function types() {
-	const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
-	const shown = "to_char(x at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
-	await type('int2', 'int2', 'x::text', -32768)
-	await type('int4', 'int4', 'x::text', 2147483647)
-	await type('int8', 'int8', 'x::text', '-9223372036854775808')
-	await type('numeric', 'numeric', 'x::text', '12345678901234567890.123456789')
-	await type('text', 'text', "encode(convert_to(x, 'UTF8'), 'hex')",
-		'\'a"bc\\d%e$?:x;--/* \u00e4\u20ac\u{1f600}\t\n{}~')
-	await type('bytea', 'bytea', 'md5(x)', bytes)
-	await type('int array', 'int[]', 'x::text', [1, -2, 3])
-	await type('text array', 'text[]', 'x::text', ['a', 'b"c', 'd,e', '', null])
-	await type('jsonb', 'jsonb', 'x::text', { a: [1, 2, { b: null }] })
-	await type('uuid', 'uuid', 'x::text', '00112233-4455-6677-8899-aabbccddeeff')
-	/* A Date has milliseconds. */
-	await type('timestamptz', 'timestamptz', shown, new Date(Date.UTC(2024, 1, 29, 12, 34, 56, 789)))
-	await type('bool', 'bool', 'x::text', true)
-	await type('float max', 'float8', 'x::text', Number.MAX_VALUE)
-	await type('float min', 'float8', 'x::text', Number.MIN_VALUE)
-	await type('float infinity', 'float8', 'x::text', -Infinity)
-	await type('null', 'text', "coalesce(x, 'null')", null)
 }
 
 async function errors() {
@@ -259,7 +218,7 @@ async function main() {
 	await savepoints()
 	say('large object', UNABLE)
 	await times()
-	await types()
+	await types((sql, value) => run(db, sql, value))
 	await errors()
 	await discard('deallocate all', 21)
 	await discard('discard all', 22)

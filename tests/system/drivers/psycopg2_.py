@@ -28,17 +28,9 @@ class Psycopg2(scenarios.Driver):
     def sqlstate(self, error):
         return error.pgcode
 
-    def text(self, sql, values):
-        sql = sql.replace("NAME", self.schema)
-        if not values:
-            return sql, None
-        for number in range(len(values)):
-            sql = sql.replace("{%d}" % number, f"%(p{number})s")
-        return sql, {f"p{i}": v for i, v in enumerate(values)}
-
     def execute(self, sql, *values):
         with self.db.cursor() as cursor:
-            cursor.execute(*self.text(sql, values))
+            cursor.execute(*self.pyformat(sql, values))
             return cursor.fetchall() if cursor.description else []
 
     def begin(self):
@@ -65,7 +57,7 @@ class Psycopg2(scenarios.Driver):
     def batch(self, steps):
         """All in one simple query; only the last result is to be had."""
         with self.db.cursor() as cursor:
-            texts = [cursor.mogrify(*self.text(sql, values)) for sql, *values in steps]
+            texts = [cursor.mogrify(*self.pyformat(sql, values)) for sql, *values in steps]
             if len(texts) == 10:
                 psycopg2.extras.execute_values(cursor, "select v * v from (values %s) as x (v)",
                                                [values for _, *values in steps])
@@ -80,7 +72,7 @@ class Psycopg2(scenarios.Driver):
     def copy_out(self, sql):
         found = io.BytesIO()
         with self.db.cursor() as cursor:
-            cursor.copy_expert(f"copy ({self.text(sql, ())[0]}) to stdout", found)
+            cursor.copy_expert(f"copy ({self.pyformat(sql, ())[0]}) to stdout", found)
         return found.getvalue()
 
     def give_up(self, table, row):

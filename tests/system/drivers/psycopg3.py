@@ -21,17 +21,8 @@ class Psycopg3(scenarios.Driver):
     def close(self):
         self.db.close()
 
-    def text(self, sql, values):
-        """{0} is %(p0)s; text without parameters stays as it is."""
-        sql = sql.replace("NAME", self.schema)
-        if not values:
-            return sql, None
-        for number in range(len(values)):
-            sql = sql.replace("{%d}" % number, f"%(p{number})s")
-        return sql, {f"p{i}": v for i, v in enumerate(values)}
-
     def execute(self, sql, *values):
-        cursor = self.db.execute(*self.text(sql, values), binary=self.mode == "binary")
+        cursor = self.db.execute(*self.pyformat(sql, values), binary=self.mode == "binary")
         return cursor.fetchall() if cursor.description else []
 
     def begin(self):
@@ -58,7 +49,7 @@ class Psycopg3(scenarios.Driver):
 
     def batch(self, steps):
         with self.db.pipeline():
-            cursors = [self.db.execute(*self.text(sql, values)) for sql, *values in steps]
+            cursors = [self.db.execute(*self.pyformat(sql, values)) for sql, *values in steps]
         return [cursor.fetchone()[0] for cursor in cursors if cursor.description]
 
     def segments(self, sql, *values):
@@ -66,7 +57,7 @@ class Psycopg3(scenarios.Driver):
         with self.db.pipeline() as pipeline:
             for value in values:
                 try:
-                    cursor = self.db.execute(*self.text(sql, (value,)))
+                    cursor = self.db.execute(*self.pyformat(sql, (value,)))
                     pipeline.sync()
                     found.append(cursor.fetchone()[0])
                 except self.error as error:
@@ -79,7 +70,7 @@ class Psycopg3(scenarios.Driver):
                 copy.write_row(row)
 
     def copy_out(self, sql):
-        with self.db.cursor().copy(f"copy ({self.text(sql, ())[0]}) to stdout") as copy:
+        with self.db.cursor().copy(f"copy ({self.pyformat(sql, ())[0]}) to stdout") as copy:
             return b"".join(copy)
 
     def give_up(self, table, row):
@@ -97,14 +88,6 @@ class Psycopg3(scenarios.Driver):
     def cancel(self):
         threading.Timer(0.5, self.db.cancel).start()
         self.execute("select pg_sleep(10)")
-
-    def large_object(self, data, at, count):
-        """By the server's functions: the driver has none."""
-        oid = self.value("select lo_from_bytea(0, {0}::bytea)", data)
-        part = self.value("select lo_get({0}::oid, {1}::bigint, 10)", oid, at)
-        size = self.value("select length(lo_get({0}::oid))", oid)
-        self.execute("select lo_unlink({0}::oid)", oid)
-        return size, part
 
     def notices(self, sql):
         found = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The list of scenarios for the drivers in Python.  The program of a driver is a subclass of Driver that
-does each step as users of that driver do it, and this file's run().
+"""The list of scenarios for the drivers in Python.  The program of a driver is a subclass of Driver
+that does each step as users of that driver do it, and this file's run().
 
-A program gets: host, port, user, password, database, the name of a schema that it may make, and its mode.
+A program gets: host, port, user, password, database, a schema that it may make, and its mode.
 It prints `scenario: result`, the same each time it runs, for each line of expected.txt.  A result is
 a value or the SQLSTATE of an error; `failed` with a text is what should not have happened.
 
@@ -58,11 +58,25 @@ class Driver:
     def sqlstate(self, error):
         return error.sqlstate
 
+    def pyformat(self, sql, values):
+        """{0} is %(p0)s; text without parameters stays as it is."""
+        sql = sql.replace("NAME", self.schema)
+        for number in range(len(values)):
+            sql = sql.replace("{%d}" % number, f"%(p{number})s")
+        return sql, {f"p{i}": v for i, v in enumerate(values)} or None
+
+    def large_object(self, data, at, count):
+        """By the server's functions, where a driver has none."""
+        oid = self.value("select lo_from_bytea(0, {0}::bytea)", data)
+        part = self.value("select lo_get({0}::oid, {1}::bigint, %d)" % count, oid, at)
+        size = self.value("select length(lo_get({0}::oid))", oid)
+        self.execute("select lo_unlink({0}::oid)", oid)
+        return size, part
+
     def unable(self, *_, **__):
         raise Unable
 
-    batch = segments = copy_in = copy_out = give_up = cursor = cancel = large_object = several = \
-        unable
+    batch = segments = copy_in = copy_out = give_up = cursor = cancel = several = unable
     prepare_again = None
 
     def raised(self, error):
@@ -236,8 +250,8 @@ def reconnects(db):
 def types(db):
     for name, kind, shown, value in TYPES:
         try:
-            back, text = db.execute("select ({0})::%s, %s" % (kind, shown.replace("{0}", "({0})::" + kind)),
-                                    db.adapt(value))[0]
+            shown = shown.replace("{0}", "({0})::" + kind)
+            back, text = db.execute(f"select ({{0}})::{kind}, {shown}", db.adapt(value))[0]
             yield "type " + name, text, "same" if back == value else f"differs: {back!r}"
         except db.error as error:
             yield "type " + name, f"failed {error!r}"
@@ -279,7 +293,7 @@ def several(db):
 SCENARIOS = [
     (transactions,), (prepared,), (batches, "batch", "batch error"), (segments, "batch segments"),
     (copies, "copy in", "copy out", "copy error"), (copy_given_up, "copy given up"),
-    (cursors, "cursor", "cursors"), (cancels, "cancel"), (savepoints,), (large_objects, "large object"),
+    (cursors, "cursor", "cursors"), (cancels, "cancel"), (savepoints,), (large_objects,),
     (timeouts,), (reconnects,), (types,), (errors,), (discards,), (large,),
     (several, "several statements"),
 ]
