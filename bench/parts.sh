@@ -58,7 +58,7 @@ cluster_start() {
 	step "PostgreSQL 15 in $folder"
 	as_postgres "$pg/initdb" -D "$folder/data" -U postgres -A trust --no-sync \
 		-E UTF8 --locale=C >initdb.log 2>&1 </dev/null || die_with initdb.log "no cluster"
-	for server in {54320..54399}; do
+	for server in {25432..25499}; do # below those that the kernel gives to clients
 		taken "$server" || break
 	done
 	cat >>"$folder/data/postgresql.conf" <<-END

@@ -30,7 +30,7 @@ class Bench:
         self.rows = {}     # table: {row: Row}
         self.notes = []    # what a reader has to know; printed at once
         self.placements = {}
-        self.perf_why = "not measured with --no-syscalls" if options.no_syscalls else measure.perf_why()
+        self.perf_why = "--no-syscalls" if options.no_syscalls else measure.perf_why()
         self.deadline = time.monotonic() + options.budget if options.budget else None
 
     def note(self, text):
@@ -138,11 +138,15 @@ class Bench:
             if count is not None:
                 cells[program.key][0]["figures"]["syscalls"] = count
 
-    def run_table(self, table, listed):
-        """All rows that the options ask for."""
-        print_head(table)
-        listed = [row for row in listed if (row.quick or not self.options.quick) and any(
+    def listed(self, rows):
+        """Those of these rows that the options ask for."""
+        return [row for row in rows if (row.quick or not self.options.quick) and any(
             fnmatch.fnmatchcase(row.name, pattern) for pattern in self.options.rows)]
+
+    def run_table(self, table, rows):
+        listed = self.listed(rows)
+        if listed:
+            print_head(table)
         for place, row in enumerate(listed):
             now, until = time.monotonic(), None
             if self.deadline: # each row gets its share of what is left
@@ -174,7 +178,8 @@ def line_of(row, key, cells):
         return figures.show(one.median) if one else "-"
     if row.unit == "client":
         one = figures.cell_figure(cell, "memory")
-        return f"{figures.show(one.median):>7} bytes ({figures.show(one.low)}..{figures.show(one.high)})"
+        return (f"{figures.show(one.median):>7} bytes "
+                f"({figures.show(one.low)}..{figures.show(one.high)})")
     cpu = figures.cell_figure(cell, "cpu")
     spread = f"({figures.show(cpu.low)}..{figures.show(cpu.high)})" if cpu else ""
     def times(other):
@@ -185,8 +190,8 @@ def line_of(row, key, cells):
                        ("crowd", "fullest / mean")):
         if figures.cell_figure(cell, name) and (name != "jain" or row.name.startswith("many")):
             more += f"  {text} {get(name)}"
-    return (f"{get('cpu') if cpu else '':>7} {spread:16}{times('pgbouncer'):>6} {times('floor-uring'):>7} "
-            f"{get('rate'):>9} {get('p50'):>8} {get('p99'):>8} {get('syscalls'):>6}{more}")
+    return (f"{get('cpu') if cpu else '':>7} {spread:16}{times('pgbouncer'):>6} "
+            f"{times('floor-uring'):>7} {get('rate'):>9} {get('p50'):>8} {get('p99'):>8} {get('syscalls'):>6}{more}")
 
 
 def print_row(row, cells, programs):

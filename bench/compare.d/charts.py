@@ -63,9 +63,8 @@ def bars(title, lines):
     for label, fill, figure, words in lines:
         parts.append(_text(0, y + 11, label))
         if not figure:
-            parts.append(_text(WIDE, y + 11, words, "bad" if words != "not measured" else "quiet",
-                               "end"))
-            y += LABEL + 6
+            parts.append(_text(0, y + LABEL + 11, words, "quiet" if words == "not measured" else "bad"))
+            y += LABEL + BAR + 9
             continue
         long, top = figure.median / high * room, y + LABEL
         parts.append(f'<rect x="0" y="{top}" width="{max(long, 1):.1f}" height="{BAR}" rx="2" '

@@ -231,6 +231,19 @@ class Lab:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def run(command, **more):
+    """subprocess.run() that takes all of its children along when it is interrupted."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, text=True,
+                               **more)
+    try:
+        said = process.communicate()[0]
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+    return process.returncode, said
+
+
 def tail(path, lines=12):
     return "\n".join(_read(path).splitlines()[-lines:])
 

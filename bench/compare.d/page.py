@@ -118,19 +118,18 @@ def bars_table(data):
             kind = {figures.MET: "good", figures.NOT_MET: "bad"}.get(bar["verdict"], "quiet")
             words = bar["why"] or ("the spread crosses the bar" if bar["close"] else "")
             where = "" if table == "tcp" else f" ({TABLES[table].lower()})"
+            sign = "≥" if bar["at_least"] else "≤"
+            measured = figures.show_spread(value).replace(" (", "<br>(")
             lines.append(
                 f'<tr><td><b class="{kind}">{bar["verdict"]}</b></td>'
-                f'<td>{figures.show_spread(value)}</td>'
-                f'<td>{"≥" if bar["at_least"] else "≤"} {bar["limit"]:g}</td>'
-                f'<td class="left">{escape(row["title"] + where)}</td>'
-                f'<td class="left">{escape(bar["text"])}</td>'
-                f'<td class="left">{escape(_label(data, bar["program"]))}</td>'
-                f'<td class="left">{escape(words)}</td></tr>')
+                f'<td class="left wrap">{escape(row["title"] + where)}<br><span class="quiet">'
+                f'{escape(bar["text"])}; {escape(_label(data, bar["program"]))}</span></td>'
+                f'<td>{measured}</td><td>{sign} {bar["limit"]:g}</td>'
+                f'<td class="left wrap">{escape(words)}</td></tr>')
     if not lines:
         return "<p>No row that was run has one.</p>"
-    return ('<div class="scroll"><table><tr><th>verdict</th><th>measured</th><th>bar</th>'
-            '<th class="left">row</th><th class="left">what</th><th class="left">program</th>'
-            f'<th></th></tr>{"".join(lines)}</table></div>')
+    return ('<div class="scroll"><table><tr><th>verdict</th><th class="left">what</th>'
+            f'<th>measured</th><th>bar</th><th></th></tr>{"".join(lines)}</table></div>')
 
 
 def _card(title, note, body):
@@ -146,7 +145,7 @@ def cpu_cards(data, table):
         for key, shown in row["shown"].items():
             if key == "direct":
                 continue # has no CPU time of a pooler
-            words = figures.show_errors(shown["errors"], 34) or "not measured"
+            words = figures.show_errors(shown["errors"], 52) or "not measured"
             lines.append((_label(data, key), charts.colour(key, row["shown"]),
                           _of(row, key, name), words))
         if lines:
@@ -186,10 +185,11 @@ def scaling_part(data):
             "</td>" for place, one in enumerate(found)) + "</tr>")
     locks = "".join(f"<li>{escape(name)}: {value:g}</li>" for name, value in
                     (data.get("locks") or {}).items())
+    chart = charts.scaling("CPU per transaction over workers", points, limit)
     return (
         "<h2>More workers</h2><p>CPU per transaction with 256 clients against the number of workers. "
         f"This machine has {len(data['machine']['cpus'])} CPUs: more workers than that share them."
-        "</p>" + f'<div class="cards">{_card("CPU µs per transaction", "", charts.scaling("CPU per transaction over workers", points, limit))}</div>'
+        f'</p><div class="cards">{_card("CPU µs per transaction", "", chart)}</div>'
         '<div class="scroll"><table><tr><th></th><th>CPU µs/tx</th><th>tx/s</th>'
         "<th>servers handed over per tx</th><th>mails per tx</th><th>turns per tx</th>"
         f"<th>switches per tx</th></tr>{''.join(lines)}</table></div>"
@@ -204,6 +204,9 @@ def _more(row, key, shown):
         found = _of(row, key, name)
         if found and (name not in ("tail", "jain") or "growth" in shown["figures"]):
             out.append(words.format(figures.show(found.median)))
+    mean = _of(row, key, "mean")
+    if mean and not _of(row, key, "p50"): # pgbench tells no more
+        out.append(f"mean latency {figures.show(mean.median)}")
     return ", ".join(out)
 
 
@@ -234,7 +237,8 @@ def full_table(data, table):
     lines = [f"<tr>{''.join(lines)}</tr>"]
     for row in data["tables"][table].values():
         unit = "" if row["unit"] == "client" else f" ({row['cpu_unit'].replace('us/', 'µs/')})"
-        lines.append(f'<tr class="row"><td colspan="{len(HEADS)}">{escape(row["title"] + unit)}</td></tr>')
+        lines.append(f'<tr class="row"><td colspan="{len(HEADS)}">{escape(row["title"] + unit)}'
+                     "</td></tr>")
         lines += [_line(data, row, key, shown) for key, shown in row["shown"].items()]
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
@@ -268,7 +272,8 @@ part comes on top.</li>
 <li>Clients that think: waiting is what an answer took beyond the 10 ms that the server was busy.</li>
 </ul>
 <h3>Who ran where</h3><ul>{where}</ul>
-<h3>Versions</h3><ul>{versions}<li>ringbouncer's tree: <code>{escape(data['commit'] or 'unknown')}</code>
+<h3>Versions</h3><ul>{versions}
+<li>ringbouncer's tree: <code>{escape(data['commit'] or 'unknown')}</code>
 {'with changes' if data['changed'] else ''}</li></ul>
 {'<h3>SHA-256 of the sources of the floor</h3><ul>' + sums + '</ul>' if sums else ''}
 <details><summary>Commands</summary><ul>{commands(data)}</ul></details>"""
@@ -294,8 +299,8 @@ def caveats(data):
         notes.append(f"a virtual machine ({data['machine']['virtual']}): system calls and wake-ups cost "
                      "more than on bare metal, which flatters whoever makes fewer of them")
     notes.append("everything runs on one machine over loopback: no network card, no real latency")
-    seen = list(dict.fromkeys(notes))
-    return f"<h2>What limits these figures</h2><ul>{''.join(f'<li>{escape(one)}</li>' for one in seen)}</ul>"
+    seen = "".join(f"<li>{escape(one)}</li>" for one in dict.fromkeys(notes))
+    return f"<h2>What limits these figures</h2><ul>{seen}</ul>"
 
 
 def make(data):

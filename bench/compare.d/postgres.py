@@ -15,6 +15,8 @@ import measure
 import programs as recipes
 import rows
 
+PATIENCE = 60 # seconds for clients to log in
+TRIES = 3
 BIN = "/usr/lib/postgresql/15/bin"
 PROGRESS = re.compile(r"progress: [\d.]+ s, ([\d.]+) tps, lat ([\d.]+) ms stddev ([\d.]+)")
 START = """
@@ -34,16 +36,28 @@ class Cluster:
     """PostgreSQL in the lab's folder."""
 
     def __init__(self, lab):
-        self.lab, self.folder = lab, lab.subfolder("cluster")
-        print("== PostgreSQL: a scratch cluster with 1,000,000 accounts", flush=True)
-        said = subprocess.run(["bash", "-c", START, "start", lab.top, self.folder, BIN],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                              check=False)
-        if said.returncode or not said.stdout.split():
+        self.lab, self.folder = lab, ""
+        print("\n== PostgreSQL: a scratch cluster with 1,000,000 accounts", flush=True)
+        try:
+            self.start()
+        except BaseException:
             self.stop()
-            raise labs.Failure("no PostgreSQL:\n" + labs.tail(f"{self.folder}/postgresql.log"))
-        self.port = int(said.stdout.split()[-1])
+            raise
         self.server = recipes.Server("127.0.0.1", self.port, [self.pid()], is_wide=True)
+
+    def start(self):
+        for number in range(TRIES): # somebody may take the port in the moment before it is used
+            self.folder = self.lab.subfolder(f"cluster-{number}")
+            log = f"{self.folder}/start.log"
+            with open(log, "w", encoding="utf-8") as file:
+                code, said = labs.run(["bash", "-c", START, "start", self.lab.top, self.folder, BIN],
+                                      stdout=subprocess.PIPE, stderr=file)
+            if code == 0 and said.split():
+                break
+            self.stop()
+        else:
+            raise labs.Failure("no PostgreSQL:\n" + labs.tail(log))
+        self.port = int(said.split()[-1])
 
     def pid(self):
         try:
@@ -54,7 +68,7 @@ class Cluster:
 
     def stop(self):
         pid = self.pid()
-        if pid:
+        if pid and os.path.exists(f"/proc/{pid}"):
             os.kill(pid, signal.SIGQUIT)
             labs.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 10)
 
@@ -72,19 +86,22 @@ class PgRow(rows.Row):
     def work(self, bench, program, running):
         layout, entry = running.layout, running.entry
         seconds = max(2, round(bench.seconds))
+        # It is stopped after so many lines: with many clients its own clock runs while they log in.
         command = [f"{BIN}/pgbench", "-h", entry.host, "-p", str(entry.port), "-U", "bench", "-n",
                    "-S", "-c", str(self.clients), "-j", str(min(self.clients, len(layout.load), 8)),
-                   "-T", str(seconds + 1), "-P", "1", *self.extra, "bench"]
+                   "-T", str(seconds + PATIENCE), "-P", "1", *self.extra, "bench"]
         log = os.path.join(bench.lab.folder, "pgbench.log")
         if os.path.exists(log):
             os.unlink(log)
         process = bench.lab.spawn(command, layout.load, log, stderr=subprocess.PIPE, text=True)
         try:
-            return self.follow(process, running, " ".join(command), log)
+            return self.follow(process, running, " ".join(command), seconds + 1)
         finally:
-            bench.lab.stop(process)
+            bench.lab.stop(process, signal.SIGINT)
 
-    def follow(self, process, running, command, log):
+    @staticmethod
+    def follow(process, running, command, wanted):
+        """Reads at the first and at the last of so many lines of progress."""
         readings, rates, said = [], [], []
         for line in process.stderr:
             found = PROGRESS.search(line)
@@ -93,11 +110,12 @@ class PgRow(rows.Row):
                 rates.append((float(found[1]), float(found[2]) * 1e3))
             else:
                 said.append(line.strip())
+            if len(readings) == wanted:
+                process.kill()
         process.stderr.close()
-        failed = re.search(r"failed transactions: (\d+)", labs.tail(log, 30))
-        if process.wait() or len(readings) < 2 or (failed and int(failed[1])):
-            raise measure.Bad(next((line for line in said if "error" in line.lower()),
-                                   f"pgbench ended with {process.returncode}"))
+        wrong = [line for line in said if re.search("error|abort|fatal|fail", line, re.I)]
+        if wrong or len(readings) < wanted:
+            raise measure.Bad((wrong or said or ["pgbench came to nothing"])[-1])
         if running.gone():
             raise measure.Bad("the pooler is gone: " + labs.tail(running.log, 2))
         first, last = readings[0], readings[-1]
@@ -124,7 +142,13 @@ def all_rows():
 
 
 def run(bench):
-    cluster = Cluster(bench.lab)
+    if not bench.listed(all_rows()):
+        return
+    try:
+        cluster = Cluster(bench.lab)
+    except labs.Failure as why:
+        bench.note(f"PostgreSQL not measured: {str(why).splitlines()[-1]}")
+        return
     try:
         bench.server = cluster.server
         bench.run_table("postgres", all_rows())

@@ -326,7 +326,8 @@ def all_programs(lab, options):
     fleets = [PgBouncer(f"fleet-{count}", f"PgBouncer x {count}", pgbouncer, count)
               for count in sorted({2, 16, options.fleet})]
     folder = os.path.join(lab.top, "bench", "adapters")
-    others = [Adapted(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
+    others = [Adapted(path) for path in
+              [os.path.join(folder, name) for name in sorted(os.listdir(folder))] + options.adapter]
     floor = os.path.join(lab.build, "bench", "floor")
     rest = [Floor("floor-uring", "floor, io_uring", floor, "uring"),
             Floor("floor-epoll", "floor, epoll", floor, "epoll"),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """report.json: everything that a run of bench/compare saw; report.html is made from it (page.py)."""
-import fnmatch
 import glob
 import hashlib
 import json
@@ -15,10 +14,6 @@ import lab as labs
 import page
 
 FORMAT = 1
-
-
-def wanted(name, options):
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in options.rows)
 
 
 def short_version(text):
@@ -60,10 +55,15 @@ def machine(lab):
 
 def checksums(top):
     """SHA-256 of what the floor is made of: whoever changes the floor changes the bars."""
-    out = {}
-    for path in sorted(glob.glob(f"{top}/bench/floor*.[ch]")):
+    out, together = {}, hashlib.sha256()
+    paths = [path for kind in "ch" for path in sorted(glob.glob(f"{top}/bench/floor*.{kind}"))]
+    for path in paths:
         with open(path, "rb") as file:
-            out[os.path.relpath(path, top)] = hashlib.sha256(file.read()).hexdigest()
+            text = file.read()
+        out[os.path.relpath(path, top)] = hashlib.sha256(text).hexdigest()
+        together.update(text)
+    if paths:
+        out["all: cat bench/floor*.c bench/floor*.h | sha256sum"] = together.hexdigest()
     return out
 
 

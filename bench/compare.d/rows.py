@@ -21,7 +21,7 @@ class Row:
     """Work for bench/load."""
     floor = True       # the relays that pool nothing can do it, too
     with_workers = False
-    unit_label = None
+    stretch = 1        # of the length of a measurement
 
     def __init__(self, name, title, mode, clients, unit="transaction", extra=(), programs=None,
                  quick=False):
@@ -51,7 +51,8 @@ class Row:
             running.stop()
 
     def work(self, bench, program, running):
-        return measure.measured(running, self, bench.seconds, bench.warmup, self.with_workers)
+        return measure.measured(running, self, bench.seconds * self.stretch,
+                                bench.warmup * self.stretch, self.with_workers)
 
     def syscalls(self, bench, program):
         running = program.start(bench.lab, bench.server, self.clients)
@@ -63,8 +64,10 @@ class Row:
 
 
 class Many(Row):
-    """Many clients on few servers, after 64 of them on the same pooler."""
+    """Many clients on few servers, after 64 of them on the same pooler.  Longer, since fairness is
+    seen only when each client had many turns."""
     floor = False
+    stretch = 3
 
     def __init__(self, clients):
         super().__init__(f"many-{clients}", f"simple, {clients:,} clients on 20 servers", "simple",

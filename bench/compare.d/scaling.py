@@ -15,12 +15,13 @@ ROW = "workers"
 
 
 class Scaling(rows.Row):
-    """One line of the table; its programs are ringbouncer with 1, 2, ... workers."""
+    """The one row of its table; its programs are ringbouncer with 1, 2, ... workers."""
     with_workers = True
 
-    def __init__(self, counts):
-        super().__init__(ROW, "simple query, 256 clients", "simple", 256,
-                         programs=[f"ring-{count}" for count in counts], quick=True)
+
+def row(options):
+    return Scaling(ROW, "simple query, 256 clients", "simple", 256,
+                   programs=[f"ring-{count}" for count in options.workers], quick=True)
 
 
 def locks(bench):
@@ -50,8 +51,7 @@ def locks(bench):
 
 def run(bench):
     benches.print_head(ROW)
-    row = Scaling(bench.options.workers)
-    bench.run_row(ROW, row)
+    bench.run_row(ROW, row(bench.options))
     for key, cell in bench.tables.get(ROW, {}).get(ROW, {}).items():
         found = [(name, benches.figures.cell_figure(cell, name))
                  for name in ("lent", "mails", "turns")]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests of bench/compare's arithmetic and of its report: bench/compare --self-test, from bench/check."""
+"""Tests of bench/compare's arithmetic and report: bench/compare --self-test, called by bench/check."""
 import contextlib
 import html.parser
+import io
 import os
 import tempfile
 import unittest
@@ -198,9 +199,11 @@ class Formats(unittest.TestCase):
             self.assertEqual((seen, data), (["D", "Z"], b""))
 
     def test_adapter(self):
-        one = adapters.parse(["# x\n", "label = A b\n", "program = a\n", "command = a @FOLDER@/c -p @PORT@\n",
+        one = adapters.parse(["# x\n", "label = A b\n", "program = a\n",
+                              "command = a @FOLDER@/c -p @PORT@\n",
                               "--- c\n", "# kept\n", "host @NONE@ @SERVER_HOST@\n"])
-        self.assertEqual(one.command("command", {"FOLDER": "/f f", "PORT": 1}), ["a", "/f f/c", "-p", "1"])
+        self.assertEqual(one.command("command", {"FOLDER": "/f f", "PORT": 1}),
+                         ["a", "/f f/c", "-p", "1"])
         self.assertEqual(adapters.fill(one.files["c"], {"SERVER_HOST": "h"}), "# kept\nhost @NONE@ h\n")
         for lines in (["label = A"], ["nonsense"]):
             with self.assertRaises(ValueError):
@@ -244,7 +247,8 @@ class FakeBench:
         self.tables = {
             "tcp": {"simple-64": {"ring-1": four(8, 9, 10), "pgbouncer": four(20, 20, 20),
                                   "floor-uring": four(8, 8, 8)},
-                    "extended-64": {"ring-1": four(8), "pgbouncer": [sample(0, {"wrong": 7}, cpu=4444)]}},
+                    "extended-64": {"ring-1": four(8),
+                                    "pgbouncer": [sample(0, {"wrong": 7}, cpu=4444)]}},
             "workers": {"workers": {"ring-1": four(10), "ring-2": four(12)}}}
         self.rows = {table: {name: rows.Row(name, name + " & co", "simple", 64) for name in found}
                      for table, found in self.tables.items()}
@@ -262,7 +266,8 @@ class Report(unittest.TestCase):
 
     def test_what_it_says(self):
         text = page.make(self.data)
-        for words in ("0.450 × PgBouncer", "1.12 (1.00..1.25) × the io_uring floor", "9.00 (8.00..10.0)",
+        for words in ("0.450 × PgBouncer", "1.12 (1.00..1.25) × the io_uring floor",
+                      "1.12<br>(1.00..1.25)", "9.00 (8.00..10.0)",
                       "errors, no figure: wrong 7", "a &lt;note&gt;", "simple-64 &amp; co",
                       "Odyssey left out: no odyssey in PATH", "bench/floor.c abc", ">not met<", ">met<",
                       "1 worker + 15 %"):
@@ -276,8 +281,8 @@ class Report(unittest.TestCase):
         self.assertEqual((tags.wrong, tags.open), ([], []))
 
     def test_written_and_read_again(self):
-        with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w", encoding="ascii") as nowhere:
-            with contextlib.redirect_stdout(nowhere):
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.redirect_stdout(io.StringIO()):
                 report.write(self.data, folder)
             again = report.load(os.path.join(folder, "report.json"))
             self.assertEqual(page.make(again), page.make(self.data))
