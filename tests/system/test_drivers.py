@@ -17,14 +17,8 @@ import subprocess
 import threading
 import time
 
-import tools
-import wire
 from harness import PASSWORD, Skip, check, test
-from wire import B, C, D, E, P, Q, S
-
-# Whether protocol-level prepared statements work in transaction mode.
-PREPARED = False
-WITHOUT_PREPARED = {"psycopg2"}
+from wire import B, C, D, E, P, S
 
 HERE = pathlib.Path(__file__).resolve().parent / "drivers"
 # What is not from Debian, and compilers' caches; tests/setup fills it.
@@ -33,7 +27,6 @@ INSTANCES = 3
 MD5 = ("u_md5", "md5")
 CONFIG = """
 default_pool_size = 2
-max_prepared_statements = 200
 ignore_startup_parameters = extra_float_digits, jit
 """
 
@@ -133,10 +126,7 @@ class Others:
         try:
             while not self.stop.wait(0.002):
                 self.turns += 1
-                if PREPARED:
-                    one.send(P("s1", f"select {wanted}"), B("", "s1"), D(), E(), C("S", "s1"), S)
-                else:
-                    one.send(Q(f"select {wanted}"))
+                one.send(P("s1", f"select {wanted}"), B("", "s1"), D(), E(), C("S", "s1"), S)
                 if one.rows() != [[wanted]]:
                     self.wrong.append("somebody else's answer")
         except Exception as error:
@@ -155,51 +145,51 @@ class Others:
             one.close()
 
 
-def drive(stage, driver, mode, workers, user, auth, others):
+def drive(stage, driver, name, config, user, others):
     """Through a pooler of its own; what is wrong."""
     stage.pooler = stage.another()
-    stage.pooler.start(text=stage.pooler.config(
-        CONFIG + f"pool_mode = {mode}\nworkers = {workers}\nauth_type = {auth}"
-        if not stage.options.pgbouncer else
-        CONFIG.replace("max_prep", ";") + f"pool_mode = {mode}\nauth_type = {auth}"))
+    stage.pooler.start(text=stage.pooler.config(CONFIG + config))
     wrong = []
     with Others(stage, user, others) as rest:
-        for index, (kind, lines) in enumerate(driver.run(
-                stage.folder, stage.pooler.port, user, f"w{workers}_", INSTANCES)):
-            name = f"{workers} workers, {'/'.join(filter(None, [str(index), kind]))}"
-            wrong += differences(name, lines, expected(driver.name, kind))
+        for index, (mode, lines) in enumerate(driver.run(
+                stage.folder, stage.pooler.port, user, f"through{len(stage.poolers)}_", INSTANCES)):
+            which = f"{name}, {'/'.join(filter(None, [str(index), mode]))}"
+            wrong += differences(which, lines, expected(driver.name, mode))
     wrong += rest.wrong[:1]
     if others and rest.turns < 20:
-        wrong.append(f"{workers} workers: servers hardly changed hands, {rest.turns} times")
+        wrong.append(f"{name}: servers hardly changed hands, {rest.turns} times")
     left = stage.leftovers()
     if left:
-        wrong.append(f"{workers} workers: {left}")
+        wrong.append(f"{name}: {left}")
     return wrong
 
 
-def all_ways(stage, driver, mode, others):
+def all_ways(stage, driver, ways, others):
+    """Directly, then through the pooler with each of these settings."""
     driver.prepare(stage.folder)
     with stage.cluster.wire("test") as db:
         db.query("grant create on database test to u_scram, u_md5")
     direct = driver.run(stage.folder, stage.cluster.port, driver.login[0], "direct", len(driver.modes))
-    wrong = [w for kind, lines in direct
-             for w in differences(f"direct {kind}".strip(), lines, expected(driver.name, kind))]
+    wrong = [w for mode, lines in direct
+             for w in differences(f"direct {mode}".strip(), lines, expected(driver.name, mode))]
     check(not wrong, "\n    ".join(wrong[:6]))
     began = time.monotonic()
-    wrong += drive(stage, driver, mode, 2, *driver.login, others)
-    wrong += drive(stage, driver, mode, 4, *MD5, others)
+    for number, (name, config) in enumerate(ways.items()):
+        user, auth = driver.login if number % 2 == 0 else MD5
+        wrong += drive(stage, driver, name, f"{config}\nauth_type = {auth}", user, others)
     check(not wrong, f"{len(wrong)} lines\n    " + "\n    ".join(wrong[:8]))
     stage.note(f"{time.monotonic() - began:.1f} s")
 
 
 def add(driver):
     def transaction(stage):
-        if not PREPARED and driver.name not in WITHOUT_PREPARED:
-            raise Skip("prepared statements are not there yet")
-        all_ways(stage, driver, "transaction", 2)
+        all_ways(stage, driver, {
+            "2 workers": "workers = 2\nmax_prepared_statements = 200",
+            "4 workers": "workers = 4\nmax_prepared_statements = 200",
+            "3 statements": "workers = 4\nmax_prepared_statements = 3"}, 2)
 
     def session(stage):
-        all_ways(stage, driver, "session", 0)
+        all_ways(stage, driver, {"": "pool_mode = session"}, 0)
     transaction.__name__, transaction.__doc__ = driver.name, f"{driver.name} in transaction mode."
     session.__name__, session.__doc__ = driver.name + "_session", f"{driver.name} in session mode."
     test(start=False, slow=True, new=True, seconds=400)(transaction)
