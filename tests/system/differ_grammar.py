@@ -62,7 +62,8 @@ SIMPLE = [(SELECT, 30), (WRITE, 10), (WRONG, 16), (BEGIN, 8), (END, 8), (SAVE, 8
 
 # Of these a Parse may be made; the number of parameters is what they want.
 PARAMETERS = ["select $1::int + 1", "select $1::text, 'c{c}'", "select $1", "select $1 + $2",
-              "select v from differ_rows where v > $1 order by v", "select generate_series(1, least($1::int, 4))",
+              "select v from differ_rows where v > $1 order by v",
+              "select generate_series(1, least($1::int, 4))",
               "insert into mine_{c} values ($1)", "insert into mine_{c} values ($1) returning v",
               "select 1/$1::int", "select $2::text, $1::int, {c}", "selec $1", "select $1::bytea",
               "select $3::int", "select $1::int, generate_series(1, 5)", "select 1; select 2"]
@@ -305,11 +306,12 @@ class Maker:
         self.random, self.free, self.rules = random.Random(seed), free, Rules(free, named)
         r = self.random
         self.simple = SIMPLE + ([(SESSION, 20)] if free else [])
-        self.names = NAMES if named or free else NAMES[:1]
+        self.names, self.texts = NAMES if named or free else NAMES[:1], {}
         self.gestures = [
             (self.query, 22), (self.batch, 30), (self.parse, 8), (self.bind, 12), (self.describe, 6),
-            (self.execute, 10), (self.close, 6), (lambda: [("H",)], 4), (lambda: [("S",)], 14),
-            (lambda: [("F",) + r.choice(CALLS)], 2), (self.copy, 5), (self.stray, 3), (self.begin, 6),
+            (self.execute, 6), (self.close, 6), (lambda: [("H",)], 4), (lambda: [("S",)], 14),
+            (lambda: [("F",) + r.choice(CALLS)], 2), (self.copy, 5), (self.stray, 3), (self.begin, 3),
+            (self.block, 7), (self.write, 3),
             (self.suspended, 3)]
 
     def pick(self, table):
@@ -320,6 +322,7 @@ class Maker:
 
     def session(self, size=20):
         made = []
+        self.texts.clear()
         while len(made) < size and not self.rules.over:
             made.append(self.sequence())
         self.rules.over = False
@@ -345,7 +348,7 @@ class Maker:
         """Most end in Sync, some in Terminate, some wherever they are."""
         r = self.random
         if self.rules.copying and r.random() < 0.8:
-            for message in ([("c",)], [("f", "no more")], [("Q", ("select 1",))])[r.choice((0, 0, 1, 1, 2))]:
+            for message in ([("c",)], [("f", "no more")], [("Q", ("select 1",))])[r.choice((0, 0, 0, 1, 1, 2))]:
                 self.rules.take(message) and made.append(message)
         if not self.rules.over and r.random() < 0.85 and (not made or made[-1][0] not in "SQF"):
             self.rules.take(("S",)) and made.append(("S",))
@@ -377,6 +380,20 @@ class Maker:
             return [("Q", (self.random.choice(BEGIN),))]
         return [("P", "", self.random.choice(BEGIN), ()), ("B", "", "", (), (), ()), ("E", "", 0), ("S",)]
 
+    def block(self):
+        """A transaction with something of every kind in it."""
+        r = self.random
+        made = self.begin()
+        for _ in range(r.choice((1, 2, 3))):
+            made += r.choice((self.batch, self.batch, self.bind, self.query, self.write))()
+            made += r.choice(([("S",)], [("S",)], [("H",)], []))
+        return made + [("Q", (r.choice(END[:3]),))] * (r.random() < 0.7)
+
+    def write(self):
+        r = self.random
+        return [("Q", (r.choice((WRITE, SAVE, TEMP, CURSOR))[0],))] if r.random() < 0.3 else \
+            [("Q", (r.choice(r.choice((WRITE, SAVE, TEMP, CURSOR, SETS))),))]
+
     def name(self):
         r = self.random
         return "" if r.random() < 0.5 else r.choice(self.names)
@@ -395,6 +412,7 @@ class Maker:
         if name and not self.free and not self.rules.named:
             name = ""
         types = self.random.choice(TYPES) if "$" in text else ()
+        self.texts.setdefault(name, text)
         return [("P", name, text, types)]
 
     def bind(self, portal=None, statement=None, text=None):
@@ -402,13 +420,18 @@ class Maker:
         portal = self.portal() if portal is None else portal
         if statement is None:
             statement = r.choice(["", "", *self.names, "e", "unknown"])
+            if self.texts and r.random() < 0.8:
+                statement = r.choice(list(self.texts))
+            text = self.texts.get(statement)
         wanted = max(map(int, re.findall(r"\$(\d)", text)), default=0) if text else r.choice((0, 0, 1, 1, 2))
         count = wanted if r.random() < 0.93 else r.choice((0, 1, 2, 3))
         binary = r.random() < 0.2
         values = tuple(r.choice(BINARY_VALUES[:2] if r.random() < 0.8 else BINARY_VALUES) if binary else
                        r.choice(TEXT_VALUES[:3] if r.random() < 0.7 else TEXT_VALUES) for _ in range(count))
-        formats = r.choice(((1,), (1,) * count)) if binary else r.choice(((), (), (0,), (0, 0)))
-        result = r.choice(((), (), (), (0,), (1,), (1,), (0, 1), (2,)))
+        formats = r.choice(((1,), (1,) * count)) if binary else r.choice(((), (), (0,), (0,) * count))
+        result = r.choice(((), (), (), (), (0,), (1,), (1,)))
+        if r.random() < 0.05:
+            formats, result = r.choice((((0, 0), ()), ((), (0, 1)), ((2,), ()), ((), (2,))))
         return [("B", portal, statement, values, formats, result)]
 
     def batch(self):
@@ -442,7 +465,9 @@ class Maker:
         return made
 
     def execute(self):
-        return [("E", self.portal(), self.random.choice((0, 0, 1, 2)))]
+        r, bound = self.random, sorted(self.rules.bound)
+        portal = r.choice(bound) if bound and r.random() < 0.9 else self.portal()
+        return [("E", portal, r.choice((0, 0, 1, 2)))]
 
     def close(self):
         if self.random.random() < 0.4:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sequences by chance: the pooler answers what PostgreSQL answers, whoever else shares its servers."""
 import differ
-from harness import Failed, test
+from harness import Failed, check, test
 
 # Whether the pooler has named statements of the protocol in transaction mode.
 NAMED = False
@@ -34,3 +34,17 @@ def transaction(stage):
 def two_workers(stage):
     """The same where few statements are kept at a server, and fewer threads serve it."""
     play(stage, 3, 1500)
+
+
+@test("max_prepared_statements = 0\n" + differ.config("transaction"), databases=SHARED, leaks=False,
+      seconds=100, slow=True)
+def notices(stage):
+    """Where names go to shared servers as they are, clients meet: this is seen, and soon told."""
+    theatre = differ.Theatre(stage.cluster, stage.pooler, False, True)
+    found = differ.Run(theatre, 4, 500).go()
+    check(found, "no difference found")
+    reduced = differ.Reducer(theatre, *found[0], 20).reduce()
+    check(reduced, "a difference that does not come again")
+    messages = sum(len(s) for s in reduced[0].session)
+    check(messages <= 6, reduced[0].describe(reduced[1]))
+    theatre.close()
