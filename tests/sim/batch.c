@@ -17,18 +17,18 @@ static uint32_t pick(struct client *client, uint32_t limit)
 	return rng_below(&client->rng, limit);
 }
 
-static struct statement statement_of(struct client *client, enum verb verb)
+static struct sql statement_of(struct client *client, enum verb verb)
 {
-	return (struct statement){
+	return (struct sql){
 		.verb = verb,
 		.nonce = (uint64_t)client->session << 32 | ++client->nonces,
 	};
 }
 
-static struct statement statement_pick(struct client *client)
+static struct sql statement_pick(struct client *client)
 {
 	uint32_t dice = pick(client, 100);
-	struct statement statement = statement_of(client, VERB_ROWS);
+	struct sql statement = statement_of(client, VERB_ROWS);
 	statement.a = pick(client, 5);
 	statement.b = pick(client, 60);
 	if (dice < 6) {
@@ -59,7 +59,7 @@ static struct statement statement_pick(struct client *client)
 	return statement;
 }
 
-static void query_send(struct client *client, const struct statement *statements, uint32_t count)
+static void query_send(struct client *client, const struct sql *statements, uint32_t count)
 {
 	struct ask ask = {.type = 'Q', .count = count};
 	char text[SQL_MAX];
@@ -72,7 +72,7 @@ static void query_send(struct client *client, const struct statement *statements
 	model_ask(&client->model, &ask);
 }
 
-static void ask_one(struct client *client, char type, const struct statement *statement)
+static void ask_one(struct client *client, char type, const struct sql *statement)
 {
 	struct ask ask = {.type = type, .count = statement != NULL};
 	if (statement != NULL)
@@ -80,14 +80,14 @@ static void ask_one(struct client *client, char type, const struct statement *st
 	model_ask(&client->model, &ask);
 }
 
-static void parse_send(struct client *client, const struct statement *statement, bool parameter)
+static void parse_send(struct client *client, const struct sql *statement, bool parameter)
 {
 	char text[SQL_MAX];
-	struct statement written = *statement;
+	struct sql written = *statement;
 	if (parameter)
 		written.nonce = statement->nonce & ~(uint64_t)UINT32_MAX;
 	sql_write(&written, 1, text);
-	struct statement asked = written;
+	struct sql asked = written;
 	talk_begin(&client->talk, 'P');
 	talk_text(&client->talk, "");
 	talk_text(&client->talk, text);
@@ -96,7 +96,7 @@ static void parse_send(struct client *client, const struct statement *statement,
 	ask_one(client, 'P', &asked);
 }
 
-static void bind_send(struct client *client, const struct statement *statement, bool parameter)
+static void bind_send(struct client *client, const struct sql *statement, bool parameter)
 {
 	struct talk *talk = &client->talk;
 	char text[20];
@@ -115,7 +115,7 @@ static void bind_send(struct client *client, const struct statement *statement, 
 	ask_one(client, 'B', statement);
 }
 
-static void execute_send(struct client *client, const struct statement *statement, uint32_t rows)
+static void execute_send(struct client *client, const struct sql *statement, uint32_t rows)
 {
 	struct ask ask = {.type = 'E', .count = 1, .rows_max = rows};
 	ask.statements[0] = *statement;
@@ -126,7 +126,7 @@ static void execute_send(struct client *client, const struct statement *statemen
 	model_ask(&client->model, &ask);
 }
 
-static void portal_send(struct client *client, char type, const struct statement *statement)
+static void portal_send(struct client *client, char type, const struct sql *statement)
 {
 	struct ask ask = {.type = type, .count = 1, .of_portal = true};
 	ask.statements[0] = *statement;
@@ -137,7 +137,7 @@ static void portal_send(struct client *client, char type, const struct statement
 	model_ask(&client->model, &ask);
 }
 
-static void describe_statement_send(struct client *client, const struct statement *statement)
+static void describe_statement_send(struct client *client, const struct sql *statement)
 {
 	struct ask ask = {.type = 'D', .count = 1};
 	ask.statements[0] = *statement;
@@ -157,7 +157,7 @@ void batch_sync(struct client *client)
 }
 
 /* Parse to Execute of one statement, with the trimmings that drivers use. */
-static void extended_send(struct client *client, const struct statement *statement)
+static void extended_send(struct client *client, const struct sql *statement)
 {
 	bool parameter = pick(client, 2) == 0 && statement->verb != VERB_BAD;
 	parse_send(client, statement, parameter);
@@ -175,7 +175,7 @@ static void extended_send(struct client *client, const struct statement *stateme
 
 static void simple_batch(struct client *client)
 {
-	struct statement statements[STATEMENTS_MAX];
+	struct sql statements[STATEMENTS_MAX];
 	uint32_t count = pick(client, 20) == 0 ? 0 : pick(client, 4) == 0 ? 1 + pick(client, 3) : 1;
 	for (uint32_t i = 0; i < count; i++)
 		statements[i] = statement_pick(client);
@@ -187,7 +187,7 @@ void batch_extended(struct client *client)
 {
 	uint32_t count = 1 + (pick(client, 3) == 0 ? pick(client, 3) : 0);
 	for (uint32_t i = 0; i < count; i++) {
-		struct statement statement = statement_pick(client);
+		struct sql statement = statement_pick(client);
 		extended_send(client, &statement);
 		client->operations_left--;
 	}
@@ -204,7 +204,7 @@ void batch_extended(struct client *client)
 static void pipeline_batch(struct client *client)
 {
 	for (uint32_t i = 2 + pick(client, 4); i > 0; i--) {
-		struct statement statement = statement_pick(client);
+		struct sql statement = statement_pick(client);
 		extended_send(client, &statement);
 		batch_sync(client);
 		client->operations_left--;
@@ -213,7 +213,7 @@ static void pipeline_batch(struct client *client)
 
 static void verb_batch(struct client *client, enum verb verb)
 {
-	struct statement statements[2] = {statement_of(client, verb)};
+	struct sql statements[2] = {statement_of(client, verb)};
 	client->operations_left--;
 	if (pick(client, 2) == 0) {
 		extended_send(client, &statements[0]);

@@ -36,7 +36,7 @@ struct copy_task {
 	bool extended; /* ends with Sync */
 	bool fail;     /* by CopyFail */
 	bool early;    /* its Sync went before the data, as libpq has it */
-	struct statement statement;
+	struct sql statement;
 	uint32_t sent;
 };
 

@@ -70,7 +70,7 @@ static bool ends_transaction(enum verb verb)
 }
 
 /* The statement of the head that is answered now; NULL: none. */
-static const struct statement *statement_at_hand(const struct ask *ask)
+static const struct sql *statement_at_hand(const struct ask *ask)
 {
 	return ask->at < ask->count ? &ask->statements[ask->at] : NULL;
 }
@@ -78,7 +78,7 @@ static const struct statement *statement_at_hand(const struct ask *ask)
 _Noreturn static void unexpected(const struct model *model, const struct message *message)
 {
 	const struct ask *ask = model->count == 0 ? NULL : &model->asks[model->head];
-	const struct statement *statement = ask == NULL ? NULL : statement_at_hand(ask);
+	const struct sql *statement = ask == NULL ? NULL : statement_at_hand(ask);
 	bool is_error = message->type == 'E' || message->type == 'N';
 	sim_fail("I1: session %u got '%c' (%u bytes: %s %.100s) for '%c' %s %" PRIx64
 	         " stage %u row %u, transaction %c",
@@ -95,7 +95,7 @@ _Noreturn static void unexpected(const struct model *model, const struct message
 }
 
 static bool must_abort(const struct model *model, const struct ask *ask,
-                       const struct statement *statement)
+                       const struct sql *statement)
 {
 	return strchr("QPBE", ask->type) != NULL && model->tx == 'E' &&
 	       !ends_transaction(statement->verb);
@@ -109,7 +109,7 @@ static bool error_is_due(const struct model *model, struct ask *ask, const char 
 		for (uint32_t i = 0; i < ask->count; i++)
 			if (ask->statements[i].verb == VERB_BAD)
 				return nonce == ask->statements[i].nonce;
-	const struct statement *statement = statement_at_hand(ask);
+	const struct sql *statement = statement_at_hand(ask);
 	if (statement == NULL || nonce != statement->nonce)
 		return false;
 	if (strcmp(code, "42601") == 0)
@@ -178,7 +178,7 @@ static enum reply ready_reply(struct model *model, const struct message *message
 
 static void complete_reply(struct model *model, struct ask *ask, const struct message *message)
 {
-	const struct statement *statement = statement_at_hand(ask);
+	const struct sql *statement = statement_at_hand(ask);
 	char tag[TAG_MAX];
 	sql_tag(statement, tag);
 	bool all = statement->verb == VERB_ROWS || statement->verb == VERB_COPYOUT
@@ -212,7 +212,7 @@ static void complete_reply(struct model *model, struct ask *ask, const struct me
 
 static void row_reply(struct model *model, struct ask *ask, const struct message *message)
 {
-	const struct statement *statement = statement_at_hand(ask);
+	const struct sql *statement = statement_at_hand(ask);
 	const uint8_t *bytes = message->body;
 	uint32_t size = message->size;
 	uint32_t most = statement->verb == VERB_SLEEP ? 1 : statement->a;
@@ -250,7 +250,7 @@ static void swallow_sync(struct model *model, struct ask *ask)
 static enum reply statement_reply(struct model *model, struct ask *ask,
                                   const struct message *message)
 {
-	const struct statement *statement = statement_at_hand(ask);
+	const struct sql *statement = statement_at_hand(ask);
 	if (statement == NULL || ask->failed) {
 		if (message->type != 'I' || ask->count > 0 || ask->stage > 0 || ask->failed)
 			unexpected(model, message);
@@ -332,7 +332,7 @@ enum reply model_reply(struct model *model, const struct message *message)
 	case 'C': simple = "3"; break;
 	default: break;
 	}
-	const struct statement *statement = statement_at_hand(ask);
+	const struct sql *statement = statement_at_hand(ask);
 	if (simple == NULL || message->type != (uint8_t)simple[0] || message->size != 0 ||
 	    (statement != NULL && ask->type != 'C' && must_abort(model, ask, statement)))
 		unexpected(model, message);

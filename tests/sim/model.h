@@ -21,7 +21,7 @@ enum { ASKS_MAX = 256 };
 
 struct ask {
 	char type; /* Q P B D E C S */
-	struct statement statements[STATEMENTS_MAX];
+	struct sql statements[STATEMENTS_MAX];
 	uint32_t count, at;
 	uint32_t rows, rows_max;
 	uint8_t stage;  /* replies seen of the statement at hand */

@@ -22,10 +22,10 @@ enum { BACKENDS_MAX = 512, PREPARED_MAX = 64, SESSIONS_NAME_MAX = 64 };
 
 enum backend_state { BACKEND_FREE, BACKEND_STARTUP, BACKEND_READY, BACKEND_CANCEL };
 
-struct prepared {
+struct kept {
 	bool used;
 	char name[SESSIONS_NAME_MAX];
-	struct statement statement;
+	struct sql statement;
 	bool empty;
 };
 
@@ -43,7 +43,7 @@ struct backend {
 
 	/* What runs: the statements of one Query, or of one Execute. */
 	bool running, extended;
-	struct statement statements[STATEMENTS_MAX];
+	struct sql statements[STATEMENTS_MAX];
 	uint32_t statement_count, statement_at;
 	bool begun;        /* the statement at hand: its first step is done */
 	uint32_t rows;     /* of it so far */
@@ -52,8 +52,8 @@ struct backend {
 	bool waiting;      /* for the alarm */
 	struct alarm alarm;
 
-	struct prepared prepared[PREPARED_MAX]; /* 0: unnamed */
-	struct statement portal;
+	struct kept prepared[PREPARED_MAX]; /* 0: unnamed */
+	struct sql portal;
 	bool portal_open, portal_empty;
 	uint32_t portal_rows;
 

@@ -37,7 +37,7 @@ static void empty_message(struct talk *talk, char type)
 	talk_end(talk);
 }
 
-static void row_put(struct talk *talk, const struct statement *statement, uint32_t index)
+static void row_put(struct talk *talk, const struct sql *statement, uint32_t index)
 {
 	static char text[ROW_FILLER_MAX + 64];
 	uint32_t size = sql_row(statement, index, text);
@@ -78,7 +78,7 @@ static void notice(struct talk *talk, uint64_t nonce)
 /* The statement has ended well. */
 static void statement_done(struct backend *backend)
 {
-	const struct statement *statement = &backend->statements[backend->statement_at];
+	const struct sql *statement = &backend->statements[backend->statement_at];
 	char tag[TAG_MAX];
 	sql_tag(statement, tag);
 	talk_begin(&backend->talk, 'C');
@@ -108,7 +108,7 @@ static void statement_failed(struct backend *backend)
 
 static void statement_error(struct backend *backend, const char *code, const char *text)
 {
-	const struct statement *statement = &backend->statements[backend->statement_at];
+	const struct sql *statement = &backend->statements[backend->statement_at];
 	backend_error(backend, "ERROR", code, statement->nonce, text);
 	statement_failed(backend);
 }
@@ -155,7 +155,7 @@ static bool verb_ends_transaction(enum verb verb)
 /* The first step: what a statement does at once. */
 static void statement_begin(struct backend *backend)
 {
-	struct statement *statement = &backend->statements[backend->statement_at];
+	struct sql *statement = &backend->statements[backend->statement_at];
 	struct talk *talk = &backend->talk;
 	backend->begun = true;
 	if (statement->verb != VERB_OWN)
@@ -217,7 +217,7 @@ bool run_step(struct backend *backend)
 		statement_begin(backend);
 		return true;
 	}
-	const struct statement *statement = &backend->statements[backend->statement_at];
+	const struct sql *statement = &backend->statements[backend->statement_at];
 	struct talk *talk = &backend->talk;
 	if (statement->verb == VERB_SLEEP) {
 		row_put(talk, statement, 0);
@@ -243,7 +243,7 @@ bool run_step(struct backend *backend)
 
 void run_copy_message(struct backend *backend, const struct message *message)
 {
-	const struct statement *statement = &backend->statements[backend->statement_at];
+	const struct sql *statement = &backend->statements[backend->statement_at];
 	trace("copy", backend->pid, message->type);
 	switch (message->type) {
 	case 'd':
@@ -278,7 +278,7 @@ bool run_cancel(struct backend *backend)
 
 /* Extended protocol. */
 
-static struct prepared *prepared_find(struct backend *backend, const char *name)
+static struct kept *prepared_find(struct backend *backend, const char *name)
 {
 	for (int i = 0; i < PREPARED_MAX; i++)
 		if (backend->prepared[i].used && strcmp(backend->prepared[i].name, name) == 0)
@@ -294,7 +294,7 @@ static void extended_error(struct backend *backend, const char *code, uint64_t n
 	backend->portal_open = false;
 }
 
-static bool is_aborted(const struct backend *backend, const struct statement *statement)
+static bool is_aborted(const struct backend *backend, const struct sql *statement)
 {
 	return backend->tx == 'E' && !verb_ends_transaction(statement->verb);
 }
@@ -303,7 +303,7 @@ static void parse(struct backend *backend, struct cursor cursor)
 {
 	const char *name = cursor_text(&cursor);
 	const char *text = cursor_text(&cursor);
-	struct statement statements[STATEMENTS_MAX] = {0};
+	struct sql statements[STATEMENTS_MAX] = {0};
 	uint32_t count = sql_read(text, statements);
 	SIM_CHECK(!cursor.bad && count <= 1, "malformed Parse");
 	uint64_t nonce = statements[0].nonce;
@@ -320,7 +320,7 @@ static void parse(struct backend *backend, struct cursor cursor)
 		extended_error(backend, "25P02", nonce, "current transaction is aborted");
 		return;
 	}
-	struct prepared *prepared = prepared_find(backend, name);
+	struct kept *prepared = prepared_find(backend, name);
 	if (prepared != NULL && name[0] != '\0') {
 		extended_error(backend, "42P05", nonce, "prepared statement already exists");
 		return;
@@ -329,7 +329,7 @@ static void parse(struct backend *backend, struct cursor cursor)
 		if (!backend->prepared[i].used)
 			prepared = &backend->prepared[i];
 	SIM_CHECK(prepared != NULL, "more than %d prepared statements", PREPARED_MAX);
-	*prepared = (struct prepared){.used = true, .empty = count == 0};
+	*prepared = (struct kept){.used = true, .empty = count == 0};
 	prepared->statement = statements[0];
 	snprintf(prepared->name, sizeof prepared->name, "%s", name);
 	empty_message(&backend->talk, '1');
@@ -352,7 +352,7 @@ static uint64_t bind_nonce(struct cursor *cursor)
 static void bind_portal(struct backend *backend, struct cursor cursor)
 {
 	cursor_text(&cursor);
-	struct prepared *prepared = prepared_find(backend, cursor_text(&cursor));
+	struct kept *prepared = prepared_find(backend, cursor_text(&cursor));
 	uint64_t nonce = bind_nonce(&cursor);
 	SIM_CHECK(!cursor.bad, "malformed Bind");
 	if (nonce == 0 && prepared != NULL)
@@ -378,8 +378,8 @@ static void bind_portal(struct backend *backend, struct cursor cursor)
 static void describe(struct backend *backend, struct cursor cursor)
 {
 	uint8_t kind = cursor_u8(&cursor);
-	struct prepared *prepared = prepared_find(backend, cursor_text(&cursor));
-	const struct statement *statement = &backend->portal;
+	struct kept *prepared = prepared_find(backend, cursor_text(&cursor));
+	const struct sql *statement = &backend->portal;
 	if (kind == 'S') {
 		if (prepared == NULL) {
 			extended_error(backend, "26000", 0, "prepared statement does not exist");
@@ -431,7 +431,7 @@ void run_extended(struct backend *backend, const struct message *message)
 	case 'E': execute(backend, cursor); break;
 	default: { /* Close */
 		bool is_statement = cursor_u8(&cursor) == 'S';
-		struct prepared *prepared = prepared_find(backend, cursor_text(&cursor));
+		struct kept *prepared = prepared_find(backend, cursor_text(&cursor));
 		if (is_statement && prepared != NULL)
 			prepared->used = false;
 		empty_message(&backend->talk, '3');

@@ -26,7 +26,7 @@ bool verb_has_rows(enum verb verb)
 	return verb == VERB_ROWS || verb == VERB_SLEEP;
 }
 
-void sql_write(const struct statement *statements, uint32_t count, char text[SQL_MAX])
+void sql_write(const struct sql *statements, uint32_t count, char text[SQL_MAX])
 {
 	int at = 0;
 	text[0] = '\0';
@@ -37,7 +37,7 @@ void sql_write(const struct statement *statements, uint32_t count, char text[SQL
 		               statements[i].b);
 }
 
-static bool statement_read(const char *text, struct statement *statement)
+static bool statement_read(const char *text, struct sql *statement)
 {
 	char name[16];
 	if (sscanf(text, "%15[A-Z] %" SCNx64 " %" SCNu32 " %" SCNu32, name, &statement->nonce,
@@ -51,14 +51,14 @@ static bool statement_read(const char *text, struct statement *statement)
 	return false;
 }
 
-uint32_t sql_read(const char *text, struct statement statements[STATEMENTS_MAX])
+uint32_t sql_read(const char *text, struct sql statements[STATEMENTS_MAX])
 {
 	uint32_t count = 0;
 	if (text[strspn(text, " ;")] == '\0')
 		return 0;
 	for (const char *at = text; at != NULL && count < STATEMENTS_MAX; count++) {
 		if (!statement_read(at, &statements[count])) {
-			statements[0] = (struct statement){.verb = VERB_OWN};
+			statements[0] = (struct sql){.verb = VERB_OWN};
 			return 1;
 		}
 		at = strchr(at, ';');
@@ -68,7 +68,7 @@ uint32_t sql_read(const char *text, struct statement statements[STATEMENTS_MAX])
 	return count;
 }
 
-uint32_t sql_row(const struct statement *statement, uint32_t index, char *text)
+uint32_t sql_row(const struct sql *statement, uint32_t index, char *text)
 {
 	int size = snprintf(text, 64, "%" PRIx64 ":%" PRIu32 ":", statement->nonce, index);
 	uint32_t filler = statement->verb == VERB_SLEEP    ? 0
@@ -81,13 +81,13 @@ uint32_t sql_row(const struct statement *statement, uint32_t index, char *text)
 	return (uint32_t)size + filler;
 }
 
-bool sql_row_is(const struct statement *statement, uint32_t index, const void *bytes, uint32_t size)
+bool sql_row_is(const struct sql *statement, uint32_t index, const void *bytes, uint32_t size)
 {
 	static char text[ROW_FILLER_MAX + 64];
 	return sql_row(statement, index, text) == size && memcmp(text, bytes, size) == 0;
 }
 
-void sql_tag(const struct statement *statement, char text[TAG_MAX])
+void sql_tag(const struct sql *statement, char text[TAG_MAX])
 {
 	snprintf(text, TAG_MAX, "%s %" PRIx64, verb_names[statement->verb], statement->nonce);
 }

@@ -29,7 +29,7 @@ enum verb {
 	VERB_COUNT,
 };
 
-struct statement {
+struct sql {
 	enum verb verb;
 	uint64_t nonce;
 	uint32_t a, b;
@@ -46,16 +46,15 @@ const char *verb_name(enum verb verb);
 bool verb_has_rows(enum verb verb);
 
 /* Statements to text and back; the number of statements, 0: an empty query. */
-void sql_write(const struct statement *statements, uint32_t count, char text[SQL_MAX]);
-uint32_t sql_read(const char *text, struct statement statements[STATEMENTS_MAX]);
+void sql_write(const struct sql *statements, uint32_t count, char text[SQL_MAX]);
+uint32_t sql_read(const char *text, struct sql statements[STATEMENTS_MAX]);
 
 /* Row `index` of an answer: text of the nonce and the index, then filler; at
  * most ROW_FILLER_MAX + 64 bytes.  Its size. */
-uint32_t sql_row(const struct statement *statement, uint32_t index, char *text);
-bool sql_row_is(const struct statement *statement, uint32_t index, const void *bytes,
-                uint32_t size);
+uint32_t sql_row(const struct sql *statement, uint32_t index, char *text);
+bool sql_row_is(const struct sql *statement, uint32_t index, const void *bytes, uint32_t size);
 
 /* "VERB nonce" of CommandComplete. */
-void sql_tag(const struct statement *statement, char text[TAG_MAX]);
+void sql_tag(const struct sql *statement, char text[TAG_MAX]);
 
 #endif
