@@ -313,12 +313,35 @@ bool client_key_is(const struct client *client, struct span key)
 	return client->in_cancel_table && cancel_key_equal(&client->key, key);
 }
 
+/* What it asked for at its start can be given to it on every server only if
+ * servers report it; otherwise it would have it now and then. */
+static bool welcome_asked(struct client *client, const struct welcome *welcome)
+{
+	const struct settings *settings = &client->worker->config->settings;
+	for (uint32_t i = 0; i < vars_count(); i++) {
+		const char *name = vars_name(i);
+		if (client->vars.values[i] == NULL || welcome->tracked_at[i] != 0 ||
+		    config_list_has(settings->track_extra_parameters, name))
+			continue;
+		if (!config_list_has(settings->ignore_startup_parameters, name)) {
+			char text[REASON_MAX + 1];
+			text_format(text, sizeof text, "unsupported startup parameter: %s", name);
+			client_fail(client, NULL, text);
+			return false;
+		}
+		word_release(&client->worker->words, client->vars.values[i]);
+		client->vars.values[i] = NULL;
+	}
+	return true;
+}
+
 static void welcome_vars(struct client *client, const struct welcome *welcome)
 {
+	struct words *words = &client->worker->words;
+	client->start = vars_keep_start(words, &client->vars);
 	for (uint32_t i = 0; i < vars_count(); i++)
 		if (client->vars.values[i] == NULL && welcome->tracked_at[i] != 0)
-			vars_set(&client->worker->words, &client->vars, i,
-			         welcome->text + welcome->tracked_at[i]);
+			vars_set(words, &client->vars, i, welcome->text + welcome->tracked_at[i]);
 }
 
 /* The key goes into the table before the client can know it. */
@@ -356,6 +379,8 @@ static uint32_t welcome_size(const struct client *client, const struct welcome *
 
 void client_welcome(struct client *client, const struct welcome *welcome)
 {
+	if (!welcome_asked(client, welcome))
+		return;
 	struct buf *buf = buf_block(&client->worker->loop.bufs, welcome_size(client, welcome));
 	if (buf == NULL || !client_key(client)) {
 		if (buf != NULL)
@@ -470,6 +495,7 @@ static void on_closed(struct conn *conn, int error)
 	login_free(client);
 	console_free(client);
 	vars_clear(&worker->words, &client->vars);
+	vars_free_start(&worker->words, client->start);
 	extended_free(client);
 	part_fini(&client->part);
 	list_remove(&worker->closing, &client->link);

@@ -67,6 +67,7 @@ struct client {
 	struct extended *extended; /* its prepared statements (core/relay_named.h) */
 	struct part part;          /* of a message that is being looked into */
 	struct vars vars;
+	struct start_vars *start; /* what it asked for at its start; NULL: nothing */
 	struct scan scan;
 	uint64_t id;
 	uint64_t connect_us;

@@ -43,7 +43,6 @@ static bool is_harmless(const struct setting *setting, const struct settings *se
                         const struct settings *defaults)
 {
 	switch (setting_number(setting)) {
-	case SETTING_NUMBER_max_prepared_statements: return settings->max_prepared_statements == 0;
 	case SETTING_NUMBER_server_tls_sslmode: return settings->server_tls_sslmode == SSL_DISABLE;
 	default: return setting_equal(setting, settings, defaults);
 	}

@@ -62,7 +62,8 @@ bool named_make_room(struct client *client)
 	struct server *server = client->server;
 	struct cache *cache = &server->cache;
 	uint32_t limit = server->pool->limits.statements;
-	while (cache->lru.count >= limit && track_room(&server->track) > ROOM_KEPT) {
+	while (cache->lru.count >= limit &&
+	       (track_room(&server->track) > ROOM_KEPT || relay_grow(server))) {
 		struct prepared *oldest = cache_oldest(cache, server->track.batch);
 		if (oldest == NULL)
 			break;

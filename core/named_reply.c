@@ -16,8 +16,6 @@
 
 bool named_reads(const struct server *server, const struct piece *piece)
 {
-	if (server->pool->limits.statements == 0)
-		return false;
 	enum track_mode mode = track_head_mode(&server->track);
 	return piece->type == 'C' ||
 	       (piece->type == 'E' && (mode == TRACK_MAPPED || mode == TRACK_QUIET) &&
@@ -53,9 +51,10 @@ static void forgotten(struct server *server)
 		names_forget(all, names, &server->journal, server->track.base);
 }
 
-void named_tag(struct server *server, struct span message)
+void named_tag(struct server *server, struct span tag)
 {
-	struct span tag = span_of(message.data + SCAN_HEADER_SIZE, message.size - SCAN_HEADER_SIZE);
+	if (server->pool->limits.statements == 0)
+		return;
 	switch (tag.size > 0 ? tag.data[0] : 0) {
 	case 'A':
 	case 'C':
@@ -77,8 +76,41 @@ void named_committed(struct server *server)
 	schema_changed(server);
 }
 
-/* The same ErrorResponse with another text. */
-static uint32_t retold(struct span body, const char *text, uint8_t *into, uint32_t room)
+/* What the client calls the statement that has this name on servers. */
+static struct span own_name(const struct server *server, struct span ours, bool clash)
+{
+	const struct names *names = names_of(server);
+	if (clash)
+		return span_text(server->clash);
+	for (uint32_t i = 0; names != NULL && i < names->table.room; i++) {
+		const struct name *name = names->table.slots[i];
+		if (name != NULL && name->statement != NULL &&
+		    memcmp(name->statement->name, ours.data, ours.size) == 0)
+			return span_of(name->text, name->size);
+	}
+	return ours;
+}
+
+/* A text of the server, with the client's name in the place of ours. */
+static void retell_text(const struct server *server, struct writer *out, const char *text,
+                        bool clash)
+{
+	const char *found = strstr(text, "\"" STATEMENT_PREFIX);
+	const char *end = found != NULL ? strchr(found + 1, '"') : NULL;
+	if (end == NULL || end - found != STATEMENT_SERVER_NAME_SIZE + 1) {
+		writer_text(out, text);
+		return;
+	}
+	struct span ours = span_of(found + 1, STATEMENT_SERVER_NAME_SIZE);
+	struct span own = own_name(server, ours, clash);
+	writer_bytes(out, text, (uint32_t)(found + 1 - text));
+	writer_bytes(out, own.data, own.size);
+	writer_text(out, end);
+}
+
+/* The same ErrorResponse; 0: it cannot be read. */
+static uint32_t retell(const struct server *server, struct span body, bool clash, uint8_t *into,
+                       uint32_t room)
 {
 	struct reader in = reader_of(body);
 	struct writer out = writer_over(into, room);
@@ -88,8 +120,13 @@ static uint32_t retold(struct span body, const char *text, uint8_t *into, uint32
 		if (field == 0 || in.failed)
 			break;
 		const char *value = reader_text(&in);
+		if (in.failed)
+			break;
 		writer_u8(&out, field);
-		writer_text(&out, field == 'M' ? text : value);
+		if (field == 'M')
+			retell_text(server, &out, value, clash);
+		else
+			writer_text(&out, value);
 	}
 	writer_u8(&out, 0);
 	writer_end(&out);
@@ -114,18 +151,13 @@ uint32_t named_error(struct server *server, struct span message,
 {
 	struct span body = span_of(message.data + SCAN_HEADER_SIZE,
 	                           message.size - SCAN_HEADER_SIZE);
-	bool clash = server->clashes && server->clash_position == server->track.base;
-	if (clash && sqlstate_is(body, "42P05")) {
-		char text[sizeof server->clash + 64];
-		text_format(text, sizeof text, "prepared statement \"%s\" already exists",
-		            server->clash);
-		return retold(body, text, instead, NAMED_ERROR_MAX + 256);
-	}
+	bool clash = server->clashes && server->clash_position == server->track.base &&
+	             sqlstate_is(body, "42P05");
 	if (sqlstate_is(body, "0A000")) /* cached plan must not change result type */
 		schema_changed(server);
-	else if (sqlstate_is(body, "42P05") || sqlstate_is(body, "26000"))
+	else if (!clash && (sqlstate_is(body, "42P05") || sqlstate_is(body, "26000")))
 		server->close_needed = true; /* it does not have what it should have */
-	return 0;
+	return retell(server, body, clash, instead, NAMED_ERROR_MAX + 256);
 }
 
 static bool is_within(uint32_t position, uint32_t from, uint32_t to)

@@ -21,8 +21,9 @@
 #include "core/server.h"
 #include "core/worker.h"
 #include "net/buf.h"
+#include "proto/write.h"
 
-enum { SETS_ROOM = 16000 };
+enum { SETS_ROOM = 16000, TO_START_ROOM = 80 };
 
 /* Reads from the client exactly when what it says can go somewhere. */
 void relay_flow(struct client *client)
@@ -58,6 +59,35 @@ static void set_vars(struct client *client, struct server *server)
 	buf_drop(bufs, buf);
 }
 
+static void have_vars(struct client *client, struct server *server)
+{
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		if (client->vars.values[i] != server->vars.values[i]) {
+			set_vars(client, server);
+			return;
+		}
+}
+
+void relay_to_start(struct server *server)
+{
+	struct client *client = server->client;
+	struct words *words = &server->worker->words;
+	uint32_t differ = vars_to_start(words, client->start, &client->vars, &server->vars);
+	for (uint32_t i = 0; i < vars_count(); i++) {
+		if ((differ & 1U << i) == 0)
+			continue;
+		const struct word *value = client->vars.values[i];
+		struct buf_pool *bufs = &server->worker->loop.bufs;
+		struct buf *buf = buf_block(bufs, value->size + TO_START_ROOM);
+		if (buf == NULL)
+			return;
+		struct writer out = writer_over(buf->data, buf->capacity);
+		write_parameter_status(&out, vars_name(i), value->text);
+		conn_send_copy(&client->conn, buf->data, out.size);
+		buf_drop(bufs, buf);
+	}
+}
+
 void relay_attach(struct client *client, struct server *server)
 {
 	CHECK(client->server == NULL && server->client == NULL);
@@ -69,11 +99,7 @@ void relay_attach(struct client *client, struct server *server)
 	client->pool->counters.server_assignment_count++;
 	if (conn_is_full(&client->conn))
 		conn_pause(&server->conn);
-	for (uint32_t i = 0; i < VARS_MAX; i++)
-		if (client->vars.values[i] != server->vars.values[i]) {
-			set_vars(client, server);
-			break;
-		}
+	have_vars(client, server);
 }
 
 void relay_detach(struct server *server)
@@ -99,7 +125,7 @@ void relay_vars_set(struct server *server)
 	}
 	if (client == NULL)
 		return;
-	vars_canonical(&server->worker->words, &client->vars, &server->vars);
+	vars_canonical(&server->worker->words, &client->vars, client->start, &server->vars);
 	relay_resume(client);
 	relay_settle(server);
 }
@@ -115,6 +141,12 @@ void relay_settle(struct server *server)
 		return;
 	}
 	bool is_session = client->pool->limits.mode == POOL_SESSION;
+	bool stays = is_session || server->track.status == 'T';
+	if (server->was_reset && !track_owes(&server->track)) {
+		server->was_reset = false;
+		if (stays && !server->setting_vars)
+			have_vars(client, server);
+	}
 	if (is_session || server->setting_vars || client->held_first != NULL ||
 	    !client_is_between(client) || !track_is_free(&server->track))
 		return;

@@ -126,6 +126,11 @@ static enum verdict down_ready(struct server *server, struct run *run, char stat
 		return VERDICT_DROP;
 	}
 	down_count(server, status);
+	if (server->was_reset && server->client != NULL && status != 'E' &&
+	    verdict == VERDICT_FORWARD) {
+		down_flush(server, run);
+		relay_to_start(server);
+	}
 	if (verdict == VERDICT_FORWARD && is_statement && status != 'I' && server->client) {
 		down_flush(server, run);
 		server_close(server, "transaction blocks not allowed in statement pooling mode");
@@ -145,6 +150,15 @@ static enum verdict down_error(struct server *server, struct run *run, struct sp
 	return VERDICT_DROP;
 }
 
+static void down_tag(struct server *server, struct span body)
+{
+	struct span tag = span_of(body.data, body.size > 0 ? body.size - 1 : 0);
+	named_tag(server, tag);
+	if (!track_is_skipping_own(&server->track) &&
+	    (span_is(tag, "RESET") || span_is(tag, "DISCARD ALL")))
+		server->was_reset = true;
+}
+
 /* A message that is looked at whole. */
 static enum verdict down_whole(struct server *server, struct run *run, struct span message)
 {
@@ -153,7 +167,7 @@ static enum verdict down_whole(struct server *server, struct run *run, struct sp
 	enum verdict verdict;
 	switch (message.data[0]) {
 	case 'Z': return down_ready(server, run, body.size == 1 ? (char)body.data[0] : 0);
-	case 'C': named_tag(server, message); return down_verdict(server, run, 'C');
+	case 'C': down_tag(server, body); return down_verdict(server, run, 'C');
 	case 'E': return down_error(server, run, message);
 	default: break;
 	}

@@ -160,17 +160,21 @@ enum verdict use_renamed(struct client *client, struct run *run, const struct sa
 	return VERDICT_FORWARD;
 }
 
+static bool is_ours(struct span name)
+{
+	return name.size == STATEMENT_SERVER_NAME_SIZE &&
+	       memcmp(name.data, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0;
+}
+
 /* Not a name of this client: the server says so.  It might be a name of ours. */
 static enum verdict use_unknown(struct client *client, struct run *run, const struct said *said)
 {
-	struct span name = said->head.name;
-	bool ours = name.size == STATEMENT_SERVER_NAME_SIZE && memcmp(name.data, "rb_", 3) == 0;
-	if (!ours)
+	if (!is_ours(said->head.name))
 		return said_raw(client, run, said);
 	relay_up_flush(client, run);
 	relay_count(client);
 	track_ask(&client->server->track, said->type, TRACK_PLAIN);
-	said_renamed(client, run, said, "rb_", 3);
+	said_renamed(client, run, said, STATEMENT_PREFIX, (uint32_t)strlen(STATEMENT_PREFIX));
 	return VERDICT_FORWARD;
 }
 
@@ -213,13 +217,15 @@ static enum verdict use_named(struct client *client, struct run *run, const stru
 	return verdict;
 }
 
-/* Gone, or never there: the server need not know. */
-static enum verdict close_named(struct client *client, const struct said *said)
+/* The server need not know; of a name that is not the client's it may (PREPARE). */
+static enum verdict close_named(struct client *client, struct run *run, const struct said *said)
 {
 	struct server *server = client->server;
 	struct name *name = name_find(client, said->head.name);
 	if (name_waits(server, name))
 		return VERDICT_HOLD;
+	if ((name == NULL || name->statement == NULL) && !is_ours(said->head.name))
+		return said_raw(client, run, said);
 	if (name != NULL &&
 	    !names_set(statements_of(client), &client->extended->names, &server->journal,
 	               statement_key(said->head.name), NULL, track_position(&server->track)))
@@ -250,7 +256,7 @@ static enum verdict decide(struct client *client, struct run *run, const struct 
 		return unnamed ? parse_unnamed(client, run, said) : parse_named(client, run, said);
 	case 'C':
 		if (said->head.kind == 'S' && !unnamed)
-			return close_named(client, said);
+			return close_named(client, run, said);
 		if (said->head.kind == 'S') {
 			forget_unnamed(client);
 			run->unnamed.size = 0;

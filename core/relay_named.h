@@ -87,8 +87,8 @@ void named_send_parse(struct server *server, const char *name, struct span body)
 /* Whether this message of the server is to be seen whole. */
 bool named_reads(const struct server *server, const struct piece *piece);
 
-/* Before the track sees it: a CommandComplete, whole. */
-void named_tag(struct server *server, struct span message);
+/* Before the track sees it: the tag of a CommandComplete. */
+void named_tag(struct server *server, struct span tag);
 
 /* Before the track sees it: an ErrorResponse, whole.  Returns the size of what
  * the client gets instead, in `instead`; 0: what is there. */

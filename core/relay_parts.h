@@ -5,6 +5,7 @@
 #ifndef CORE_RELAY_PARTS_H
 #define CORE_RELAY_PARTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/bytes.h"
@@ -26,12 +27,19 @@ struct run {
  * HOLD without one, or before it may be used. */
 enum verdict relay_server(struct client *client);
 
+/* Doubles the room of its track; false: at the limit, or no memory. */
+bool relay_grow(struct server *server);
+
 /* A request begins, for statistics and timeouts. */
 void relay_count(struct client *client);
 
 /* [from, to) of the run's buffer goes to the server, now or with what follows. */
 void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to);
 void relay_up_flush(struct client *client, struct run *run);
+
+/* After RESET or DISCARD ALL, before the Z that follows: what the client asked for
+ * at its start holds again.  Tells it so. */
+void relay_to_start(struct server *server);
 
 /* Parts client and server if nothing keeps them together. */
 void relay_settle(struct server *server);

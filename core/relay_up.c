@@ -77,7 +77,7 @@ static void up_end(struct client *client, const char *reason)
 		client_close(client, reason);
 }
 
-static bool up_grow(struct server *server)
+bool relay_grow(struct server *server)
 {
 	struct track *track = &server->track;
 	if (track->room >= OWED_MAX)
@@ -137,7 +137,7 @@ enum verdict relay_server(struct client *client)
 	struct server *server = client->server;
 	if (server == NULL || server->vars_unproven)
 		return VERDICT_HOLD;
-	if (track_room(&server->track) < ASKED_AHEAD && !up_grow(server))
+	if (track_room(&server->track) < ASKED_AHEAD && !relay_grow(server))
 		return VERDICT_HOLD;
 	return VERDICT_FORWARD;
 }

@@ -69,6 +69,7 @@ struct server {
 	bool own_failed;             /* the query of our own under way got an error */
 	bool clashes;                /* that Parse is under way */
 	bool unclear;                /* a Query that may forget statements is */
+	bool was_reset;              /* RESET or DISCARD ALL: its client goes back to its start */
 	bool schema_changes;         /* its transaction may have changed the schema */
 	bool whole;                  /* the message under way is looked at whole */
 	bool dropping;               /* the rest of the message under way is dropped */

@@ -81,7 +81,7 @@ static struct statement *statement_new(struct statements *all, struct span body,
 	                           .holders = 1,
 	                           .size = body.size,
 	                           .hash = hash.high64};
-	(void)snprintf(made->name, sizeof made->name, "rb_%016llx%016llx",
+	(void)snprintf(made->name, sizeof made->name, STATEMENT_PREFIX "%016llx%016llx",
 	               (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 	if (body.size > 0)
 		memcpy(made->body, body.data, body.size);

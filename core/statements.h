@@ -32,8 +32,10 @@
 #include "core/base/list.h"
 #include "core/base/table.h"
 
+#define STATEMENT_PREFIX "rb_"
+
 enum {
-	/* "rb_", 32 hexadecimal digits. */
+	/* STATEMENT_PREFIX, 32 hexadecimal digits. */
 	STATEMENT_SERVER_NAME_SIZE = 35,
 
 	/* Names one client may have; PostgreSQL has no such limit, but memory. */

@@ -230,14 +230,84 @@ uint32_t vars_difference(const struct vars *client, const struct vars *server, c
 	return out.failed ? UINT32_MAX : out.size;
 }
 
-void vars_canonical(struct words *words, struct vars *client, const struct vars *server)
+struct start_vars *vars_keep_start(struct words *words, const struct vars *vars)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < name_count; i++)
+		count += vars->values[i] != NULL;
+	struct start_vars *start = NULL;
+	if (count > 0)
+		start = malloc(sizeof *start + count * sizeof start->words[0]);
+	if (start == NULL)
+		return NULL;
+	start->asked = 0;
+	count = 0;
+	for (uint32_t i = 0; i < name_count; i++)
+		if (vars->values[i] != NULL) {
+			start->asked |= 1U << i;
+			start->words[count] = vars->values[i];
+			start->words[count++]->holders++;
+		}
+	words->memory += sizeof *start + count * sizeof start->words[0];
+	return start;
+}
+
+void vars_free_start(struct words *words, struct start_vars *start)
+{
+	uint32_t count = 0;
+	if (start == NULL)
+		return;
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		if ((start->asked & 1U << i) != 0)
+			word_release(words, start->words[count++]);
+	words->memory -= sizeof *start + count * sizeof start->words[0];
+	free(start);
+}
+
+/* The value asked for at the start; NULL: none. */
+static struct word **start_of(struct start_vars *start, uint32_t index)
+{
+	if (start == NULL || (start->asked & 1U << index) == 0)
+		return NULL;
+	uint32_t before = start->asked & ((1U << index) - 1);
+	return &start->words[__builtin_popcount(before)];
+}
+
+static void word_replace(struct words *words, struct word **at, struct word *by)
+{
+	by->holders++;
+	word_release(words, *at);
+	*at = by;
+}
+
+uint32_t vars_to_start(struct words *words, const struct start_vars *start, struct vars *client,
+                       const struct vars *server)
+{
+	uint32_t differ = 0, count = 0;
+	if (start == NULL)
+		return 0;
+	for (uint32_t i = 0; i < name_count; i++) {
+		if ((start->asked & 1U << i) == 0)
+			continue;
+		struct word *word = start->words[count++];
+		if (server->values[i] == NULL || server->values[i] == word)
+			continue;
+		word_replace(words, &client->values[i], word);
+		differ |= 1U << i;
+	}
+	return differ;
+}
+
+void vars_canonical(struct words *words, struct vars *client, struct start_vars *start,
+                    const struct vars *server)
 {
 	for (uint32_t i = 0; i < name_count; i++) {
 		struct word *have = server->values[i];
 		if (have == NULL || have == client->values[i] || client->values[i] == NULL)
 			continue;
-		have->holders++;
-		word_release(words, client->values[i]);
-		client->values[i] = have;
+		struct word **asked = start_of(start, i);
+		if (asked != NULL && *asked == client->values[i])
+			word_replace(words, asked, have);
+		word_replace(words, &client->values[i], have);
 	}
 }

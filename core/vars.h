@@ -37,6 +37,12 @@ struct vars {
 	struct word *values[VARS_MAX];
 };
 
+/* What a client asked for at its start, to which RESET goes back. */
+struct start_vars {
+	uint32_t asked; /* a bit per parameter */
+	struct word *words[];
+};
+
 /* Once, before any worker: the built-in names and an extra list (may be NULL). */
 void vars_names_init(const char *extra);
 uint32_t vars_count(void);
@@ -60,7 +66,16 @@ void vars_copy(struct words *words, struct vars *to, const struct vars *from);
 uint32_t vars_difference(const struct vars *client, const struct vars *server, char *sql,
                          uint32_t room, bool *proven);
 
+/* NULL: it asked for nothing (or there is no memory). */
+struct start_vars *vars_keep_start(struct words *words, const struct vars *vars);
+void vars_free_start(struct words *words, struct start_vars *start);
+
+/* Goes back to it.  Returns a bit for each parameter that is not so on the server. */
+uint32_t vars_to_start(struct words *words, const struct start_vars *start, struct vars *client,
+                       const struct vars *server);
+
 /* After the SETs: the server's spelling becomes the client's. */
-void vars_canonical(struct words *words, struct vars *client, const struct vars *server);
+void vars_canonical(struct words *words, struct vars *client, struct start_vars *start,
+                    const struct vars *server);
 
 #endif

@@ -18,6 +18,7 @@
 #include "core/post.h"
 #include "core/process.h"
 #include "core/registry.h"
+#include "core/relay_named.h"
 #include "core/server.h"
 #include "core/worker.h"
 #include "net/ring.h"
@@ -141,6 +142,7 @@ static void client_collect(struct rows *rows, const struct client *client, enum 
 	for (const struct held *held = client->held_first; held != NULL; held = held->next)
 		row->bytes_in += held->to - held->from;
 	row->bytes_out = client->conn.queued;
+	row->statements = client->extended != NULL ? client->extended->names.count : 0;
 	application_name(row->application_name, sizeof row->application_name, &client->vars);
 }
 
@@ -181,6 +183,7 @@ static void server_collect(struct rows *rows, const struct server *server, enum 
 	row->is_unix = row->peer.family == AF_UNIX;
 	row->remote_pid = read_u32(server->key);
 	row->bytes_in = server->part.size;
+	row->statements = server->cache.lru.count;
 	row->bytes_out = server->conn.queued;
 	application_name(row->application_name, sizeof row->application_name, &server->vars);
 }
@@ -237,8 +240,22 @@ static void worker_collect(struct rows *rows, const struct worker *worker)
 	row->now_us = worker->loop.now_us;
 }
 
+/* What prepared statements take: not a slab, so the sizes are as they come. */
+static void memory_statements(struct rows *rows, const struct worker *worker)
+{
+	struct memory_row *row = row_add(&rows->memories, sizeof *row);
+	if (row == NULL) {
+		rows->failed = true;
+		return;
+	}
+	row->name = "statement_cache";
+	row->used = worker->statements.count;
+	row->memory = worker->statements.memory;
+}
+
 static void memory_collect(struct rows *rows, const struct worker *worker)
 {
+	memory_statements(rows, worker);
 	const struct {
 		const char *name;
 		const struct slab *slab;

@@ -67,6 +67,7 @@ struct socket_row {
 	struct addr_short peer, local;
 	uint32_t remote_pid;
 	uint32_t bytes_in, bytes_out; /* kept by us */
+	uint32_t statements;          /* prepared: names of a client, or on a server */
 	char application_name[64];
 };
 

@@ -145,7 +145,7 @@ static void row_write(struct result *result, const struct show_input *input,
 		result_number(result, row->bytes_in);
 		result_number(result, row->bytes_out);
 	}
-	result_number(result, 0); /* no prepared statements */
+	result_number(result, row->statements);
 	result_number(result, row->id);
 	result_row_end(result);
 }

@@ -113,7 +113,7 @@ static void defaults_check(void)
 		cr_assert_gt(strlen(setting_table[count].help), 10);
 	}
 	/* the settings of PgBouncer on Linux, and ours */
-	cr_assert_eq(count, 100 + 4);
+	cr_assert_eq(count, 100 + 5);
 	cr_assert(config_setting_row(config, 0, &row));
 	cr_assert_str_eq(row.key, "admin_users");
 	cr_assert(!config_setting_row(config, count, &row));
@@ -383,9 +383,7 @@ Test(config, supported)
 		{"auth_type = trust\nworkers = 2\n", "", true},
 		{"client_tls_sslmode = disable\nserver_tls_sslmode = disable\npeer_id = 0\n", "",
 	         true},
-		{"max_prepared_statements = 0\n", "", true},
-		{"max_prepared_statements = 200\n",
-	         "W max_prepared_statements is not in effect yet in this version (f:2)\n", true},
+		{"max_prepared_statements = 200\nprepare_unnamed = 1\n", "", true},
 		{"server_tls_sslmode = prefer\n",
 	         "W server_tls_sslmode is not in effect yet in this version (f:2)\n", true},
 		{"auth_user = x\n", "W auth_user is not in effect yet in this version (f:2)\n",

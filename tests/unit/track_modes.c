@@ -1,0 +1,128 @@
+/*
+ * Requests that are not simply the client's own: of ours, quiet, answered by the
+ * relay; and the positions under which what hangs on them is noted.
+ */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <criterion/criterion.h>
+
+#include "proto/track.h"
+
+static void ask(struct track *track, const char *requests, enum track_mode mode)
+{
+	for (const char *p = requests; *p != '\0'; p++)
+		track_ask(track, (uint8_t)*p, mode);
+}
+
+/* What the client sees of a server's replies: a letter each, '-' for a dropped one. */
+static void replies_are(struct track *track, const char *replies, const char *seen)
+{
+	for (; *replies != '\0'; replies++, seen++) {
+		char status = *replies == 'Z' ? 'I' : 0;
+		enum verdict verdict = track_reply(track, (uint8_t)*replies, status);
+		cr_assert_eq(verdict, *seen == '-' ? VERDICT_DROP : VERDICT_FORWARD, "%s", replies);
+	}
+}
+
+static void login(struct track *track)
+{
+	track_init(track);
+	cr_assert_eq(track_reply(track, 'Z', 'I'), VERDICT_FORWARD);
+}
+
+Test(track_modes, quiet_requests_show_their_errors_only)
+{
+	struct track track;
+	login(&track);
+	ask(&track, "CP", TRACK_QUIET);
+	ask(&track, "B", TRACK_MAPPED);
+	ask(&track, "ES", TRACK_PLAIN);
+	replies_are(&track, "3", "-");
+	cr_assert_eq(track_head_mode(&track), TRACK_QUIET);
+	replies_are(&track, "N12DCZ", "N-2DCZ");
+	cr_assert(track_is_free(&track));
+
+	ask(&track, "P", TRACK_QUIET);
+	ask(&track, "B", TRACK_MAPPED);
+	ask(&track, "S", TRACK_PLAIN);
+	replies_are(&track, "EZ", "EZ");
+	cr_assert(track_is_free(&track));
+}
+
+Test(track_modes, local_requests_leave_in_their_turn)
+{
+	struct track track;
+	login(&track);
+	ask(&track, "P", TRACK_LOCAL);
+	cr_assert_eq(track_take_local(&track), 'P');
+	cr_assert_eq(track_take_local(&track), 0);
+	cr_assert(track_is_free(&track), "nothing was sent");
+
+	ask(&track, "B", TRACK_MAPPED);
+	ask(&track, "C", TRACK_LOCAL);
+	ask(&track, "S", TRACK_PLAIN);
+	cr_assert_eq(track_take_local(&track), 0, "not its turn");
+	replies_are(&track, "2", "2");
+	cr_assert_eq(track_take_local(&track), 'C');
+	replies_are(&track, "Z", "Z");
+
+	ask(&track, "B", TRACK_MAPPED);
+	ask(&track, "C", TRACK_LOCAL);
+	ask(&track, "S", TRACK_PLAIN);
+	replies_are(&track, "E", "E");
+	cr_assert_eq(track_take_local(&track), 0, "skipped to Sync");
+	replies_are(&track, "Z", "Z");
+	cr_assert(track_is_free(&track));
+}
+
+Test(track_modes, positions_tell_what_failed)
+{
+	struct track track;
+	login(&track);
+	cr_assert_eq(track_position(&track), 0);
+	ask(&track, "PBES", TRACK_PLAIN); /* 0 to 3 */
+	cr_assert_eq(track.batch, 4);
+	ask(&track, "PBS", TRACK_PLAIN); /* 4 to 6 */
+	cr_assert_eq(track_position(&track), 7);
+	cr_assert_eq(track.batch, 7);
+	replies_are(&track, "1E", "1E");
+	cr_assert_eq(track.cut_from, 1);
+	cr_assert_eq(track.cut_to, 3);
+	cr_assert_eq(track.base, 3, "the Sync is owed");
+	replies_are(&track, "Z12Z", "Z12Z");
+	cr_assert_eq(track.base, 7);
+
+	ask(&track, "Q", TRACK_PLAIN); /* 7: fails, is not skipped */
+	replies_are(&track, "E", "E");
+	cr_assert_eq(track.cut_from, 7);
+	cr_assert_eq(track.cut_to, 8);
+	cr_assert_eq(track.base, 7);
+	replies_are(&track, "Z", "Z");
+
+	ask(&track, "PB", TRACK_PLAIN); /* 8, 9: and no Sync yet */
+	replies_are(&track, "E", "E");
+	cr_assert_eq(track.cut_to, 10);
+	ask(&track, "PB", TRACK_PLAIN); /* nobody answers these */
+	cr_assert_eq(track_position(&track), 10);
+	ask(&track, "S", TRACK_PLAIN);
+	cr_assert_eq(track.batch, 11);
+	replies_are(&track, "Z", "Z");
+	cr_assert(track_is_free(&track));
+}
+
+Test(track_modes, a_parse_is_answered_here_only_when_it_cannot_fail)
+{
+	struct track track;
+	login(&track);
+	cr_assert(track_may_answer(&track));
+	ask(&track, "PB", TRACK_PLAIN);
+	cr_assert(track_may_answer(&track), "an error before it skips it too");
+	ask(&track, "S", TRACK_PLAIN);
+	cr_assert_not(track_may_answer(&track), "a transaction may have failed by then");
+	replies_are(&track, "12Z", "12Z");
+	cr_assert(track_may_answer(&track));
+	ask(&track, "Q", TRACK_PLAIN);
+	cr_assert_not(track_may_answer(&track));
+	cr_assert_eq(track_reply(&track, 'E', 0), VERDICT_FORWARD);
+	cr_assert_eq(track_reply(&track, 'Z', 'E'), VERDICT_FORWARD);
+	cr_assert_not(track_may_answer(&track), "failed");
+}
