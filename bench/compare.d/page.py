@@ -27,7 +27,7 @@ li { margin: 3px 0 }
 b.good, b.bad { white-space: nowrap }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 28px 32px;
   margin: 16px 0 }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(240px, 1fr)); gap: 12px;
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: 12px;
   margin: 18px 0 }
 .tile { background: var(--shade); border-radius: 8px; padding: 12px 14px }
 .tile strong { display: block; font-size: 1.6rem; line-height: 1.25 }
@@ -49,7 +49,7 @@ svg text.number { font-weight: 600 }
 code { font: .85em ui-monospace, monospace; overflow-wrap: anywhere }
 details { margin: 6px 0 } summary { cursor: pointer }
 @media (max-width: 440px) { main { padding: 18px 14px 40px } .cards { grid-template-columns: 1fr }
-  h1 { font-size: 1.4rem } }
+  h1 { font-size: 1.4rem } th, td { padding: 4px 7px } td.wrap { min-width: 9em } }
 """
 TABLES = {"tcp": "Server over TCP", "unix": "Server over a unix socket",
           "workers": "More workers", "postgres": "PostgreSQL and pgbench"}
@@ -94,7 +94,9 @@ def headline(data):
             first, rest = lines[0], lines[1:]
             times = _times(row, "ring-1", "pgbouncer")
             if times:
-                first, rest = f"{figures.show(times.median)} × PgBouncer", [lines[0]] + lines[2:]
+                first = f"{figures.show(times.median)} ×"
+                rest = [f"PgBouncer's CPU ({figures.show(times.low)}..{figures.show(times.high)})",
+                        lines[0]] + lines[2:]
             tiles.append(f'<div class="tile"><span>{escape(row["title"])}</span><strong>'
                          f"{escape(first)}</strong>"
                          f"<span>{'<br>'.join(map(escape, rest))}</span></div>")
@@ -118,12 +120,13 @@ def bars_table(data):
             kind = {figures.MET: "good", figures.NOT_MET: "bad"}.get(bar["verdict"], "quiet")
             words = bar["why"] or ("the spread crosses the bar" if bar["close"] else "")
             where = "" if table == "tcp" else f" ({TABLES[table].lower()})"
+            program = "" if bar["program"] == "ring-1" else f"; {_label(data, bar['program'])}"
             sign = "≥" if bar["at_least"] else "≤"
             measured = figures.show_spread(value).replace(" (", "<br>(")
             lines.append(
                 f'<tr><td><b class="{kind}">{bar["verdict"]}</b></td>'
                 f'<td class="left wrap">{escape(row["title"] + where)}<br><span class="quiet">'
-                f'{escape(bar["text"])}; {escape(_label(data, bar["program"]))}</span></td>'
+                f'{escape(bar["text"])}{escape(program)}</span></td>'
                 f'<td>{measured}</td><td>{sign} {bar["limit"]:g}</td>'
                 f'<td class="left wrap">{escape(words)}</td></tr>')
     if not lines:

@@ -266,7 +266,7 @@ class Report(unittest.TestCase):
 
     def test_what_it_says(self):
         text = page.make(self.data)
-        for words in ("0.450 × PgBouncer", "1.12 (1.00..1.25) × the io_uring floor",
+        for words in ("<strong>0.450 ×</strong><span>PgBouncer&#x27;s CPU (0.400..0.500)", "1.12 (1.00..1.25) × the io_uring floor",
                       "1.12<br>(1.00..1.25)", "9.00 (8.00..10.0)",
                       "errors, no figure: wrong 7", "a &lt;note&gt;", "simple-64 &amp; co",
                       "Odyssey left out: no odyssey in PATH", "bench/floor.c abc", ">not met<", ">met<",
