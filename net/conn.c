@@ -45,7 +45,7 @@ void conn_fail(struct conn *conn, int error)
 	conn->state = CONN_CLOSING;
 	conn->error = error;
 	conn_unlist(conn);
-	if (conn_flies(conn, OP_SEND) && !conn->copying)
+	if (conn_flies(conn, OP_SEND) && !conn->copying && !conn->hasty)
 		conn_cancel(conn, OP_SEND);
 	if (conn_flies(conn, OP_CONNECT))
 		conn_cancel(conn, OP_CONNECT);
@@ -195,7 +195,8 @@ static void conn_completed(struct op_owner *owner, enum op_kind kind,
 	case OP_BELL:
 	case OP_KIND_COUNT: CHECK(false);
 	}
-	conn_tend(conn);
+	if (!conn_is_steady(conn))
+		conn_tend(conn);
 }
 
 struct conn *conn_of(struct op_owner *owner)
@@ -256,16 +257,9 @@ int conn_connect(struct conn *conn, struct loop *loop, const struct addr *addr, 
 	return 0;
 }
 
-void conn_pause(struct conn *conn)
+void conn_set_paused(struct conn *conn, bool paused)
 {
-	conn->paused = true;
-	if (conn->state == CONN_OPEN)
-		conn_tend(conn);
-}
-
-void conn_resume(struct conn *conn)
-{
-	conn->paused = false;
+	conn->paused = paused;
 	if (conn->state == CONN_OPEN)
 		conn_tend(conn);
 }

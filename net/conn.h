@@ -57,6 +57,13 @@ struct conn_events {
 	void (*on_closed)(struct conn *conn, int error); /* 0 or -errno */
 };
 
+/* What a conn has queued: bytes [from, to) of a buf that it holds. */
+struct conn_piece {
+	struct conn_piece *next;
+	struct buf *buf; /* NULL: the piece is free */
+	uint32_t from, to;
+};
+
 struct conn {
 	struct op_owner owner;
 	const struct conn_events *events;
@@ -76,17 +83,20 @@ struct conn {
 	bool hung_up;    /* on_hangup was told */
 	bool detached;   /* on_detached was told */
 	bool shut;       /* our end of file was sent */
+	bool hasty;      /* the send in flight does not wait: the turn ends it */
+	bool patient;    /* the last one found no room: the next waits for it */
 	uint32_t queued; /* bytes not yet sent */
 	uint32_t held;   /* memory of the bufs they lie in */
 	struct piece_link {
 		struct conn_piece *first, *last;
 	} queue;
-	struct gather *gather; /* of the send in flight, NULL for a plain send */
-	uint32_t sending;      /* bytes in flight, the first of the queue */
-	uint32_t borrowed;     /* pieces queued that lie in receive buffers */
-	uint32_t sent_ms;      /* when the send in flight was started */
+	struct conn_piece piece; /* most queues are no longer than one */
+	struct gather *gather;   /* of the send in flight, NULL for a plain send */
+	uint32_t sending;        /* bytes in flight, the first of the queue */
+	uint32_t borrowed;       /* pieces queued that lie in receive buffers */
+	uint32_t sent_ms;        /* when the send in flight was started */
 	uint32_t linger_until_ms;
-	struct link send_link;    /* in loop->to_send, with a send in flight: in stalled */
+	struct link send_link;    /* in loop->to_send; with a send in flight: hasty, stalled */
 	struct link starved_link; /* in loop->starved */
 	struct link wait_link;    /* in loop->lingering or settled */
 };
@@ -109,14 +119,31 @@ void conn_send(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to);
  * a block. */
 void conn_send_copy(struct conn *conn, const void *bytes, uint32_t size);
 
-bool conn_is_full(const struct conn *conn);
+static inline bool conn_is_full(const struct conn *conn)
+{
+	return conn->full;
+}
 
 /* Everything queued has been taken by the kernel. */
-bool conn_is_flushed(const struct conn *conn);
+static inline bool conn_is_flushed(const struct conn *conn)
+{
+	return conn->queue.first == NULL;
+}
+
+void conn_set_paused(struct conn *conn, bool paused);
 
 /* Stops and restarts on_bytes.  Idempotent. */
-void conn_pause(struct conn *conn);
-void conn_resume(struct conn *conn);
+static inline void conn_pause(struct conn *conn)
+{
+	if (!conn->paused)
+		conn_set_paused(conn, true);
+}
+
+static inline void conn_resume(struct conn *conn)
+{
+	if (conn->paused)
+		conn_set_paused(conn, false);
+}
 
 /* Ends all operations, then on_detached: nothing of it is in the kernel's
  * hands, and nothing may be queued.  Bytes may come until then.  After it the
@@ -136,6 +163,8 @@ void conn_close(struct conn *conn);
 
 /* For the loop. */
 void conn_flush(struct conn *conn);         /* sends what is queued */
+void conn_sent_all(struct conn *conn);      /* its hasty send is done */
+void conn_sent_less(struct conn *conn);     /* its hasty send has a completion */
 void conn_starved_retry(struct conn *conn); /* buffers have come back */
 void conn_linger_expire(struct conn *conn);
 void conn_copy_out(struct conn *conn);        /* frees receive buffers it queues */

@@ -6,6 +6,12 @@
  * touched until it has completed, whatever it says: a short count only means
  * that the rest is sent again, and then the error shows if there is one.
  *
+ * Small sends are hasty: the kernel takes them while it is entered, or not, and
+ * when loop_turn() goes on they are done without a completion.  A peer that had
+ * no room is sent the rest by a send that waits for it.  So is everything whose
+ * end somebody waits for, and may sleep meanwhile: the turn that brings a hasty
+ * send to the kernel may last until something else happens.
+ *
  * Receive buffers that lie in the queue of a slow peer are missing to
  * everybody else.  conn_copy_out() moves their bytes to blocks: at once what is
  * not in flight, and the rest when the send, which it cancels, has come back.
@@ -25,6 +31,9 @@
 enum {
 	/* Below what one operation of the kernel can take (2 GiB less a page). */
 	SEND_BYTES_MAX = 1 << 30,
+
+	/* More seldom fits into the socket at once. */
+	HASTY_BYTES_MAX = 16384,
 
 	/* Blocks for bytes that queue anyway: few and large, but of a slab. */
 	COPY_BLOCK_MIN = 4096,
@@ -56,14 +65,27 @@ static void piece_lift(struct conn *conn, struct conn_piece *piece)
 	buf_drop(&conn->loop->bufs, buf);
 }
 
+static struct conn_piece *piece_acquire(struct conn *conn)
+{
+	return conn->piece.buf == NULL ? &conn->piece : slab_acquire(&conn->loop->pieces);
+}
+
+/* After piece_lift(). */
+static void piece_release(struct conn *conn, struct conn_piece *piece)
+{
+	if (piece != &conn->piece)
+		slab_release(&conn->loop->pieces, piece);
+}
+
 /* Takes over a hold of buf, also when it fails. */
 static bool queue_append(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
 {
-	struct conn_piece *piece = slab_acquire(&conn->loop->pieces);
+	struct conn_piece *piece = piece_acquire(conn);
 	if (piece == NULL) {
 		buf_drop(&conn->loop->bufs, buf);
 		return false;
 	}
+	piece->next = NULL;
 	piece_lay(conn, piece, buf, from, to);
 	if (conn->queue.last == NULL)
 		conn->queue.first = piece;
@@ -81,7 +103,7 @@ static void queue_drop_first(struct conn *conn)
 	if (conn->queue.first == NULL)
 		conn->queue.last = NULL;
 	piece_lift(conn, piece);
-	slab_release(&conn->loop->pieces, piece);
+	piece_release(conn, piece);
 }
 
 static void queue_consume(struct conn *conn, uint32_t size)
@@ -107,15 +129,16 @@ void conn_unqueue(struct conn *conn)
 	CHECK(conn->held == 0 && conn->borrowed == 0);
 }
 
-/* The list is given by what is in flight: nobody is on both. */
+/* The list is given by what is in flight: nobody is on two. */
 static struct list *conn_list(struct conn *conn)
 {
 	return conn_flies(conn, OP_SEND) ? &conn->loop->stalled : &conn->loop->to_send;
 }
 
+/* A hasty send stays listed, whatever becomes of the conn: nothing else ends it. */
 void conn_unlist(struct conn *conn)
 {
-	if (link_is_in(&conn->send_link))
+	if (link_is_in(&conn->send_link) && !conn->hasty)
 		list_remove(conn_list(conn), &conn->send_link);
 }
 
@@ -205,16 +228,6 @@ void conn_send_copy(struct conn *conn, const void *bytes, uint32_t size)
 	queue_grown(conn);
 }
 
-bool conn_is_full(const struct conn *conn)
-{
-	return conn->full;
-}
-
-bool conn_is_flushed(const struct conn *conn)
-{
-	return conn->queue.first == NULL;
-}
-
 /* As many pieces as fit; returns their bytes. */
 static uint32_t gather_fill(struct gather *gather, const struct conn *conn)
 {
@@ -235,27 +248,54 @@ static uint32_t gather_fill(struct gather *gather, const struct conn *conn)
 	return total;
 }
 
+static bool conn_may_hasten(const struct conn *conn)
+{
+	return conn->loop->sends_now && conn->state == CONN_OPEN && !conn->patient && !conn->full &&
+	       conn->queued <= HASTY_BYTES_MAX;
+}
+
+static void send_gather(struct conn *conn, uint64_t user_data)
+{
+	struct ring *ring = conn->loop->ring;
+	conn->sending = gather_fill(conn->gather, conn);
+	if (conn->hasty)
+		ring_sendmsg_now(ring, user_data, conn->fd, &conn->gather->message);
+	else
+		ring_sendmsg(ring, user_data, conn->fd, &conn->gather->message);
+}
+
+static void send_first(struct conn *conn, uint64_t user_data)
+{
+	struct ring *ring = conn->loop->ring;
+	const struct conn_piece *first = conn->queue.first;
+	const uint8_t *bytes = first->buf->data + first->from;
+	conn->sending = piece_size(first);
+	if (conn->hasty)
+		ring_send_now(ring, user_data, conn->fd, bytes, conn->sending);
+	else
+		ring_send(ring, user_data, conn->fd, bytes, conn->sending);
+}
+
 void conn_flush(struct conn *conn)
 {
 	struct loop *loop = conn->loop;
-	const struct conn_piece *first = conn->queue.first;
 	uint64_t user_data = op_user_data(&conn->owner, OP_SEND);
 	list_remove(&loop->to_send, &conn->send_link);
 	conn_begin(conn, OP_SEND);
-	if (first->next != NULL)
+	conn->hasty = conn_may_hasten(conn);
+	if (conn->queue.first->next != NULL)
 		conn->gather = slab_acquire(&loop->gathers);
-	if (conn->gather != NULL) {
-		conn->sending = gather_fill(conn->gather, conn);
-		ring_sendmsg(loop->ring, user_data, conn->fd, &conn->gather->message);
-	} else {
-		/* One piece; or no memory for a gather, then one after the other. */
-		conn->sending = piece_size(first);
-		ring_send(loop->ring, user_data, conn->fd, first->buf->data + first->from,
-		          conn->sending);
-	}
-	conn->sent_ms = (uint32_t)(loop->now_us / 1000);
+	if (conn->gather != NULL)
+		send_gather(conn, user_data);
+	else /* one piece; or no memory for a gather, then one after the other */
+		send_first(conn, user_data);
 	loop->sends++;
-	conn_enlist(conn);
+	if (conn->hasty) {
+		list_append(&loop->hasty, &conn->send_link);
+	} else {
+		conn->sent_ms = (uint32_t)(loop->now_us / 1000);
+		conn_enlist(conn);
+	}
 }
 
 /* Adds the bytes of `piece` to the block under `block`. */
@@ -305,7 +345,7 @@ static void queue_copy_out(struct conn *conn)
 			if (conn->queue.last == piece)
 				conn->queue.last = before;
 			piece_lift(conn, piece);
-			slab_release(&conn->loop->pieces, piece);
+			piece_release(conn, piece);
 		} else {
 			if (!piece_settle(conn, piece, MAX(size, MIN(left, COPY_BLOCK_MAX))))
 				return;
@@ -328,16 +368,25 @@ void conn_copy_out(struct conn *conn)
 	}
 }
 
-void conn_sent(struct conn *conn, const struct completion *completion)
+/* Nobody waits for the completion of a hasty send any more. */
+static void conn_calm(struct conn *conn)
 {
-	int32_t result = completion->result;
+	list_remove(&conn->loop->hasty, &conn->send_link);
+	conn->hasty = false;
+}
+
+static void send_ended(struct conn *conn, int32_t result)
+{
 	bool copying = conn->copying;
+	if (conn->hasty)
+		conn_calm(conn);
 	conn_unlist(conn);
 	conn_end(conn, OP_SEND);
 	if (conn->gather != NULL)
 		slab_release(&conn->loop->gathers, conn->gather);
 	conn->gather = NULL;
 	CHECK(result <= (int64_t)conn->sending);
+	conn->patient = result != (int64_t)conn->sending;
 	conn->sending = 0;
 	conn->copying = false;
 	if (result > 0)
@@ -354,4 +403,23 @@ void conn_sent(struct conn *conn, const struct completion *completion)
 		if (conn->state != CONN_LINGERING)
 			conn->events->on_room(conn);
 	}
+}
+
+void conn_sent(struct conn *conn, const struct completion *completion)
+{
+	send_ended(conn, completion->result);
+}
+
+void conn_sent_less(struct conn *conn)
+{
+	if (conn->hasty)
+		conn_calm(conn); /* else it completes as usual */
+}
+
+void conn_sent_all(struct conn *conn)
+{
+	CHECK(conn->hasty);
+	send_ended(conn, (int32_t)conn->sending);
+	if (conn->state != CONN_OPEN)
+		conn_tend(conn);
 }

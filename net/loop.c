@@ -40,6 +40,8 @@ static bool loop_open_parts(struct loop *loop)
 	slab_init(&loop->pieces, sizeof(struct conn_piece), 256, 0);
 	slab_init(&loop->gathers, sizeof(struct gather), 16, 0);
 	list_init(&loop->to_send);
+	list_init(&loop->hasty);
+	loop->sends_now = ring_sends_now(loop->ring);
 	for (uint32_t group = 0; group < RING_GROUP_COUNT; group++)
 		list_init(&loop->starved[group]);
 	list_init(&loop->lingering);
@@ -116,10 +118,12 @@ static uint32_t group_free(const struct loop *loop, uint16_t group)
 	return (uint32_t)(loop->bufs.counts[group] - loop->bufs.lent[group]);
 }
 
-/* The kernel was found empty once; buffers that came back since may be used. */
+/* The kernel was found empty once; buffers that came back since may be used, and
+ * some come back when the hasty sends of this turn are done. */
 static bool group_may_feed(const struct loop *loop, uint16_t group)
 {
-	return !list_is_empty(&loop->starved[group]) && group_free(loop, group) > 0;
+	return !list_is_empty(&loop->starved[group]) &&
+	       (group_free(loop, group) > 0 || !list_is_empty(&loop->hasty));
 }
 
 /* Arms again as many as there are buffers: more would only find none. */
@@ -127,6 +131,8 @@ static void loop_feed(struct loop *loop)
 {
 	for (uint16_t group = 0; group < RING_GROUP_COUNT; group++) {
 		struct list *starved = &loop->starved[group];
+		if (list_is_empty(starved))
+			continue;
 		for (uint32_t left = MIN(group_free(loop, group), starved->count); left > 0; left--)
 			conn_starved_retry(LIST_FIRST(struct conn, starved_link, starved));
 	}
@@ -134,6 +140,7 @@ static void loop_feed(struct loop *loop)
 
 static void loop_flush(struct loop *loop)
 {
+	loop->unsettled = !list_is_empty(&loop->hasty);
 	while (!list_is_empty(&loop->to_send))
 		conn_flush(LIST_FIRST(struct conn, send_link, &loop->to_send));
 }
@@ -146,12 +153,11 @@ static int64_t wait_min(int64_t a, int64_t b)
 	return MIN(a, b);
 }
 
-static int64_t loop_wait_us(const struct loop *loop, uint64_t now_us, int64_t max_wait_us)
+static int64_t loop_wait_us(struct loop *loop, uint64_t now_us, int64_t max_wait_us)
 {
-	bool feeds = false;
-	for (uint16_t group = 0; group < RING_GROUP_COUNT; group++)
-		feeds |= group_may_feed(loop, group);
-	if (feeds || !list_is_empty(&loop->settled))
+	bool feeds = group_may_feed(loop, RING_GROUP_CLIENT) ||
+	             group_may_feed(loop, RING_GROUP_SERVER);
+	if (feeds || loop->unsettled || !list_is_empty(&loop->settled))
 		return 0;
 	int64_t wait_us = wait_min(max_wait_us, wheel_wait_us(&loop->wheel, now_us));
 	const struct conn *first = LIST_FIRST(struct conn, wait_link, &loop->lingering);
@@ -213,6 +219,25 @@ static void loop_dispatch(struct loop *loop, uint32_t index)
 	owner->on_completion(owner, kind, completion);
 }
 
+/* Hasty sends that nothing is heard of are done, but only if nothing more will
+ * be heard; else they stay for the next turn, which does not sleep. */
+static void loop_run_hasty(struct loop *loop, uint32_t count)
+{
+	if (list_is_empty(&loop->hasty) || !ring_is_settled(loop->ring))
+		return;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t user_data = ring_completion(loop->ring, i)->user_data;
+		if (op_kind_of(user_data) != OP_SEND)
+			continue;
+		enum op_kind kind;
+		struct op_owner *owner = op_find(&loop->ops, user_data, &kind);
+		if (owner != NULL)
+			conn_sent_less(conn_of(owner));
+	}
+	while (!list_is_empty(&loop->hasty))
+		conn_sent_all(LIST_FIRST(struct conn, send_link, &loop->hasty));
+}
+
 static void loop_run_completions(struct loop *loop, uint32_t count)
 {
 	bool shuffled = false;
@@ -228,6 +253,8 @@ static void loop_run_completions(struct loop *loop, uint32_t count)
 
 static void loop_run_lingering(struct loop *loop)
 {
+	if (list_is_empty(&loop->lingering))
+		return;
 	uint32_t now_ms = (uint32_t)(loop->now_us / 1000);
 	struct conn *first;
 	while ((first = LIST_FIRST(struct conn, wait_link, &loop->lingering)) != NULL &&
@@ -254,6 +281,7 @@ void loop_turn(struct loop *loop, int64_t max_wait_us)
 	uint32_t count = ring_turn(loop->ring, loop_wait_us(loop, before_us, max_wait_us));
 	loop->now_us = sys_clock_us();
 	loop->turns++;
+	loop_run_hasty(loop, count);
 	loop_run_completions(loop, count);
 	loop_run_lingering(loop);
 	wheel_run(&loop->wheel, loop->now_us);

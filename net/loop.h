@@ -2,8 +2,9 @@
  * loop.h - one turn of a thread: submit and wait once, collect all, run all.
  *
  *	loop_turn: stalled sends copied out, starved receives re-armed, sends of
- *	           the last turn gathered -> ring_turn -> clock -> completions run
- *	           -> timers run -> on_closed, on_detached of conns that are done
+ *	           the last turn gathered -> ring_turn -> clock -> hasty sends done
+ *	           -> completions run -> timers run -> on_closed, on_detached of
+ *	           conns that are done
  *
  * Everything of net hangs on a loop and belongs to its thread.  Debug builds
  * shuffle the order of collected completions of different owners (seeded).
@@ -25,13 +26,6 @@
 #include "net/ring.h"
 #include "net/wheel.h"
 
-/* What a conn has queued: bytes [from, to) of a buf that it holds. */
-struct conn_piece {
-	struct conn_piece *next;
-	struct buf *buf;
-	uint32_t from, to;
-};
-
 /* The memory of a gathered send, the kernel's until it completes. */
 struct gather {
 	struct msghdr message;
@@ -42,14 +36,17 @@ struct loop {
 	struct ring *ring;
 	struct op_table ops;
 	struct buf_pool bufs;
-	struct slab pieces;  /* of conns' send queues */
+	struct slab pieces;  /* of conns' send queues, beyond the first */
 	struct slab gathers; /* of sendmsg in flight */
 	struct wheel wheel;
 	struct list to_send;                   /* conns with something to say */
+	struct list hasty;                     /* conns whose send this turn ends */
 	struct list starved[RING_GROUP_COUNT]; /* conns whose receive found its group empty */
 	struct list lingering;                 /* conns saying goodbye, oldest first */
 	struct list stalled; /* conns with receive buffers queued and a send in flight */
 	struct list settled; /* conns with nothing in flight that end or move */
+	bool sends_now;      /* the ring can */
+	bool unsettled;      /* hasty sends of an earlier turn are still open */
 	uint64_t now_us;     /* of this turn */
 	uint64_t turns, completions, sends, receives, late;
 	uint64_t busy_us; /* time spent outside of waiting */

@@ -85,7 +85,7 @@ struct op_owner *op_find(const struct op_table *table, uint64_t user_data, enum 
 {
 	uint32_t number = (uint32_t)(user_data >> 32);
 	uint32_t generation = (uint32_t)user_data >> 8;
-	*kind = (enum op_kind)(user_data & 0xff);
+	*kind = op_kind_of(user_data);
 	if (number >= table->room || *kind >= OP_KIND_COUNT)
 		return NULL;
 	const struct op_slot *slot = &table->slots[number];

@@ -45,6 +45,11 @@ void op_unregister(struct op_table *table, struct op_owner *owner);
 
 uint64_t op_user_data(const struct op_owner *owner, enum op_kind kind);
 
+static inline enum op_kind op_kind_of(uint64_t user_data)
+{
+	return (enum op_kind)(user_data & 0xff);
+}
+
 /* NULL if the owner is gone. */
 struct op_owner *op_find(const struct op_table *table, uint64_t user_data, enum op_kind *kind);
 

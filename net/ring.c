@@ -11,6 +11,11 @@
  *
  * Entries that the kernel did not take (it is out of memory for the moment)
  * stay in the queue, since what is to be submitted is read from its head.
+ *
+ * A send with MSG_DONTWAIT, MSG_WAITALL and CQE_SKIP_SUCCESS is tried while it
+ * is submitted and never again; it is silent when all was taken.  That silence
+ * is an answer only if the kernel took every entry and no completion had to wait
+ * for room in the queue.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "net/ring.h"
@@ -48,10 +53,13 @@ struct group {
 struct ring {
 	struct io_uring uring;
 	bool fd_registered;
+	bool sends_now;
+	bool settled;
 	struct group groups[RING_GROUP_COUNT];
 	uint64_t enters;
 	struct completion *completions;
 	uint32_t completion_room, completion_count;
+	uint32_t sq_head; /* of the submission queue, when it was last looked at */
 };
 
 static void nap(uint32_t us)
@@ -173,6 +181,44 @@ static bool ring_try_group(struct ring *ring, struct ring_failure *failure)
 	return result == 0;
 }
 
+/* True if a send of `size` bytes that must not wait says what it should: nothing
+ * when there is room for all, else at once a part or that there is none. */
+static bool try_send_now(struct ring *ring, int fd, const uint8_t *bytes, uint32_t size, bool room)
+{
+	ring_send_now(ring, 1, fd, bytes, size);
+	uint32_t count = ring_turn(ring, 0);
+	if (!ring_is_settled(ring))
+		return false;
+	if (room || count != 1)
+		return room && count == 0;
+	const struct completion *only = ring_completion(ring, 0);
+	return only->user_data == 1 && !only->more &&
+	       (only->result == -EAGAIN || (only->result > 0 && only->result < (int32_t)size));
+}
+
+/* Whether silence can be relied on is tried, not looked up; without sockets for
+ * it, it is not relied on. */
+static bool ring_try_now(struct ring *ring)
+{
+	enum { FLOOD = 1 << 20 };
+	int pair[2];
+	uint8_t *bytes = calloc(1, FLOOD);
+	if (bytes == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+		free(bytes);
+		return false;
+	}
+	int least = 1; /* bytes: the kernel makes the least it can of it */
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+	bool works = try_send_now(ring, pair[0], bytes, 1, true) &&
+	             recv(pair[1], bytes, 2, MSG_DONTWAIT) == 1 &&
+	             try_send_now(ring, pair[0], bytes, FLOOD, false) &&
+	             try_send_now(ring, pair[0], bytes, FLOOD, false);
+	sys_close(pair[0]);
+	sys_close(pair[1]);
+	free(bytes);
+	return works;
+}
+
 static bool ring_try_enter(struct ring *ring, struct ring_failure *failure)
 {
 	int result = io_uring_enter((unsigned)ring->uring.ring_fd, 0, 0, IORING_ENTER_GETEVENTS,
@@ -211,6 +257,7 @@ struct ring *ring_open(const struct ring_options *options, struct ring_failure *
 	}
 	/* Saves a look-up per enter; whatever is in the way, it goes without. */
 	ring->fd_registered = io_uring_register_ring_fd(&ring->uring) == 1;
+	ring->sends_now = ring_try_now(ring);
 	return ring;
 }
 
@@ -366,19 +413,23 @@ static uint32_t ring_collect(struct ring *ring)
 uint32_t ring_turn(struct ring *ring, int64_t timeout_us)
 {
 	enum { SECOND_US = 1000 * 1000 };
-	struct __kernel_timespec timeout = {
-		.tv_sec = timeout_us / SECOND_US,
-		.tv_nsec = timeout_us % SECOND_US * 1000,
-	};
+	struct __kernel_timespec timeout = {0};
+	if (timeout_us > 0) {
+		timeout.tv_sec = timeout_us / SECOND_US;
+		timeout.tv_nsec = timeout_us % SECOND_US * 1000;
+	}
 	int result = ring_enter(ring, queue_publish(ring), timeout_us == 0 ? 0 : 1,
 	                        IORING_ENTER_GETEVENTS, timeout_us > 0 ? &timeout : NULL);
 	if (result == -EAGAIN || result == -ENOMEM) {
 		/* Nothing was run either.  What is under way must go on, it may
 		 * free memory; and we must not spin. */
 		struct __kernel_timespec a_while = {.tv_nsec = (long long)nap_first_us * 1000};
-		ring_enter(ring, 0, timeout_us == 0 ? 0 : 1, IORING_ENTER_GETEVENTS, &a_while);
+		ring_enter(ring, 0, 1, IORING_ENTER_GETEVENTS, &a_while);
 	}
 	ring->completion_count = ring_collect(ring);
+	const struct io_uring_sq *sq = &ring->uring.sq;
+	ring->settled = io_uring_smp_load_acquire(sq->khead) == sq->sqe_tail &&
+	                (IO_URING_READ_ONCE(*sq->kflags) & IORING_SQ_CQ_OVERFLOW) == 0;
 	return ring->completion_count;
 }
 
@@ -386,6 +437,16 @@ const struct completion *ring_completion(const struct ring *ring, uint32_t index
 {
 	CHECK(index < ring->completion_count);
 	return &ring->completions[index];
+}
+
+bool ring_sends_now(const struct ring *ring)
+{
+	return ring->sends_now;
+}
+
+bool ring_is_settled(const struct ring *ring)
+{
+	return ring->settled;
 }
 
 uint64_t ring_enters(const struct ring *ring)
@@ -399,13 +460,25 @@ uint64_t ring_enters(const struct ring *ring)
  * completion must not come in the middle of the caller's turn.  There is no
  * way to report failure here and no entry may be lost, so it waits for memory
  * if it must. */
+static void ring_make_room(struct ring *ring)
+{
+	const struct io_uring_sq *sq = &ring->uring.sq;
+	ring->sq_head = io_uring_smp_load_acquire(sq->khead);
+	while (sq->sqe_tail - ring->sq_head == sq->ring_entries) {
+		if (ring_enter(ring, queue_publish(ring), 0, 0, NULL) < 0)
+			nap(nap_first_us);
+		ring->sq_head = io_uring_smp_load_acquire(sq->khead);
+	}
+}
+
 static struct io_uring_sqe *ring_sqe(struct ring *ring, uint64_t user_data)
 {
 	CHECK(user_data != user_data_cancel);
-	struct io_uring_sqe *sqe;
-	while ((sqe = io_uring_get_sqe(&ring->uring)) == NULL)
-		if (ring_enter(ring, queue_publish(ring), 0, 0, NULL) < 0)
-			nap(nap_first_us);
+	struct io_uring_sq *sq = &ring->uring.sq;
+	if (UNLIKELY(sq->sqe_tail - ring->sq_head == sq->ring_entries))
+		ring_make_room(ring);
+	struct io_uring_sqe *sqe = &sq->sqes[sq->sqe_tail & sq->ring_mask];
+	sq->sqe_tail++;
 	return sqe;
 }
 
@@ -439,6 +512,25 @@ void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct ms
 {
 	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
 	io_uring_prep_sendmsg(sqe, fd, message, MSG_WAITALL | MSG_NOSIGNAL);
+	sqe->user_data = user_data;
+}
+
+/* With MSG_WAITALL a short count is a failure, which is told. */
+static const int now_flags = MSG_DONTWAIT | MSG_WAITALL | MSG_NOSIGNAL;
+
+void ring_send_now(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
+{
+	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	io_uring_prep_send(sqe, fd, bytes, size, now_flags);
+	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+	sqe->user_data = user_data;
+}
+
+void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
+{
+	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	io_uring_prep_sendmsg(sqe, fd, message, now_flags);
+	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	sqe->user_data = user_data;
 }
 

@@ -72,6 +72,21 @@ void ring_recv(struct ring *ring, uint64_t user_data, int fd, uint16_t group, bo
 void ring_send(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size);
 void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message);
 
+/* Sends that do not wait for room: what is not taken when the entry reaches the
+ * kernel is not sent.  All taken: no completion, and the memory is free again
+ * once ring_turn() has returned and ring_is_settled().  Else one completion, of
+ * that turn at the latest: what was taken, or -EAGAIN or another error.
+ * Not to be used unless ring_sends_now(). */
+void ring_send_now(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size);
+void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message);
+
+/* Whether this kernel does so; found out by ring_open(). */
+bool ring_sends_now(const struct ring *ring);
+
+/* Whether the last turn has submitted and collected all there was, so that the
+ * silence of a ring_send_now() means that it is done. */
+bool ring_is_settled(const struct ring *ring);
+
 void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,
                   socklen_t size);
 

@@ -15,6 +15,9 @@
  * due, in the highest for what differs beyond it, spread when the highest digit
  * turns over.
  *
+ * The usual run finds nothing to do by one comparison, and leaves the clock where
+ * it is: it may lag behind as long as no slot starts in between.
+ *
  * What is due is collected before the first timer fires.  A timer that is armed
  * for the past by one that fires waits for the next run: no run is endless.
  */
@@ -46,6 +49,7 @@ static void wheel_put(struct wheel *wheel, struct timer *timer)
 	struct spot spot = wheel_spot(wheel, timer->at_ms);
 	list_append(&wheel->slots[spot.level][spot.slot], &timer->link);
 	wheel->occupied[spot.level] |= 1ULL << spot.slot;
+	wheel->next_us = 0;
 }
 
 static void spot_tidy(struct wheel *wheel, struct spot spot)
@@ -70,6 +74,7 @@ void wheel_disarm(struct wheel *wheel, struct timer *timer)
 	list_remove(&wheel->slots[spot.level][spot.slot], &timer->link);
 	spot_tidy(wheel, spot);
 	wheel->armed--;
+	wheel->next_us = 0;
 }
 
 void wheel_arm(struct wheel *wheel, struct timer *timer, uint64_t at_us)
@@ -101,15 +106,22 @@ static bool wheel_next(const struct wheel *wheel, struct spot *spot, uint64_t *s
 	return true;
 }
 
-int64_t wheel_wait_us(const struct wheel *wheel, uint64_t now_us)
+static uint64_t wheel_next_us(const struct wheel *wheel)
 {
 	struct spot spot;
 	uint64_t start_ms;
 	if ((wheel->occupied[0] & 1) != 0)
 		return 0;
-	if (!wheel_next(wheel, &spot, &start_ms))
+	return wheel_next(wheel, &spot, &start_ms) ? start_ms * 1000 : UINT64_MAX;
+}
+
+int64_t wheel_wait_us(struct wheel *wheel, uint64_t now_us)
+{
+	if (wheel->next_us == 0)
+		wheel->next_us = wheel_next_us(wheel);
+	if (wheel->next_us == UINT64_MAX)
 		return -1;
-	return start_ms * 1000 <= now_us ? 0 : (int64_t)(start_ms * 1000 - now_us);
+	return wheel->next_us <= now_us ? 0 : (int64_t)(wheel->next_us - now_us);
 }
 
 /* Puts the timers of a spot where they belong by the clock of now; some of
@@ -136,9 +148,10 @@ static void wheel_advance(struct wheel *wheel, uint64_t now_ms)
 	wheel->now_ms = MAX(wheel->now_ms, now_ms);
 }
 
-void wheel_run(struct wheel *wheel, uint64_t now_us)
+void wheel_fire(struct wheel *wheel, uint64_t now_us)
 {
 	wheel_advance(wheel, now_us / 1000);
+	wheel->next_us = 0;
 	struct list *list = &wheel->slots[due.level][due.slot];
 	if (list_is_empty(list))
 		return;

@@ -23,7 +23,9 @@ struct timer {
 enum { WHEEL_BITS = 6, WHEEL_SLOTS = 1 << WHEEL_BITS, WHEEL_LEVELS = 6 };
 
 struct wheel {
-	uint64_t now_ms;
+	uint64_t now_ms; /* of the last run that found something to do */
+	uint64_t
+		next_us; /* there is nothing to do before; 0: something is due, or it must be looked up */
 	uint32_t armed;
 	uint64_t occupied[WHEEL_LEVELS]; /* a bit per slot that has timers */
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
@@ -42,9 +44,15 @@ static inline bool timer_is_armed(const struct timer *timer)
 
 /* Microseconds until the wheel wants to run, rounded up; -1: never.  May be
  * early (a coarse level that must be spread), never late. */
-int64_t wheel_wait_us(const struct wheel *wheel, uint64_t now_us);
+int64_t wheel_wait_us(struct wheel *wheel, uint64_t now_us);
 
 /* Fires what is due. */
-void wheel_run(struct wheel *wheel, uint64_t now_us);
+void wheel_fire(struct wheel *wheel, uint64_t now_us);
+
+static inline void wheel_run(struct wheel *wheel, uint64_t now_us)
+{
+	if (now_us >= wheel->next_us)
+		wheel_fire(wheel, now_us);
+}
 
 #endif

@@ -13,6 +13,11 @@
  * and returns 0, as after a signal; the driver turns the ring again when it
  * is woken or the deadline has come.
  *
+ * A send that does not wait is made when its entry is taken, in the order of the
+ * entries, and what it reads is not looked at again.  What it has to say comes
+ * first in that turn, unless the plan lets the completions overflow, or stops the
+ * taking of entries early: then the turn is not settled.
+ *
  * What a caller may not do is checked here: two sends on one socket, a buffer
  * given back twice, a buffer read after it was given back (ASan).
  */
@@ -38,6 +43,7 @@ struct ring *ring_open(const struct ring_options *options, struct ring_failure *
 	ring->queue = (struct op **)calloc(options->entries, sizeof ring->queue[0]);
 	world.rings[world.ring_count++] = ring;
 	ring->woken = true;
+	ring->sends_now = rng_chance(&world.chance, 875000);
 	return ring;
 }
 
@@ -132,32 +138,47 @@ static void op_cancel(struct ring *ring, uint64_t user_data)
 	}
 }
 
+static void op_start(struct ring *ring, struct op *op)
+{
+	if (op->type == DO_CANCEL) {
+		op_cancel(ring, op->user_data);
+		op_free(op);
+		return;
+	}
+	op_check_alone(ring, op);
+	if (op->type == DO_SEND_NOW) {
+		op_step(op);
+		if (!op->has_kept) {
+			op_free(op); /* done, in silence */
+			return;
+		}
+	}
+	if (ring->op_count == ring->op_room) {
+		ring->op_room = ring->op_room == 0 ? 64 : ring->op_room * 2;
+		ring->ops = (struct op **)realloc((void *)ring->ops,
+		                                  ring->op_room * sizeof ring->ops[0]);
+		SIM_CHECK(ring->ops != NULL, "no memory");
+	}
+	ring->ops[ring->op_count++] = op;
+}
+
 static void queue_start(struct ring *ring)
 {
-	for (uint32_t i = 0; i < ring->queued; i++) {
-		struct op *op = ring->queue[i];
-		if (op->type == DO_CANCEL) {
-			op_cancel(ring, op->user_data);
-			op_free(op);
-			continue;
-		}
-		op_check_alone(ring, op);
-		if (ring->op_count == ring->op_room) {
-			ring->op_room = ring->op_room == 0 ? 64 : ring->op_room * 2;
-			ring->ops = (struct op **)realloc((void *)ring->ops,
-			                                  ring->op_room * sizeof ring->ops[0]);
-			SIM_CHECK(ring->ops != NULL, "no memory");
-		}
-		ring->ops[ring->op_count++] = op;
-	}
+	uint32_t taken = ring->queued;
+	if (taken > 0 && fault(world.faults.op_error)) /* no memory for the others */
+		taken = rng_below(&world.chance, taken);
+	for (uint32_t i = 0; i < taken; i++)
+		op_start(ring, ring->queue[i]);
 	if (ring->queued > 0)
 		ring->woken = true;
-	ring->queued = 0;
+	ring->queued -= taken;
+	memmove((void *)ring->queue, (void *)(ring->queue + taken),
+	        ring->queued * sizeof ring->queue[0]);
 }
 
 static struct op *op_queue(struct ring *ring, enum op_type type, uint64_t user_data, int fd)
 {
-	if (ring->queued == ring->queue_room) {
+	while (ring->queued == ring->queue_room) {
 		ring->enters++;
 		queue_start(ring);
 	}
@@ -194,9 +215,10 @@ void ring_recv(struct ring *ring, uint64_t user_data, int fd, uint16_t group, bo
 	op->poll_first = poll_first;
 }
 
-void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
+static void sendmsg_queue(struct ring *ring, enum op_type type, uint64_t user_data, int fd,
+                          const struct msghdr *message)
 {
-	struct op *op = op_queue(ring, DO_SEND, user_data, fd);
+	struct op *op = op_queue(ring, type, user_data, fd);
 	SIM_CHECK(message->msg_iovlen > 0 && message->msg_iovlen <= PARTS_MAX,
 	          "sendmsg of %zu parts", message->msg_iovlen);
 	op->part_count = (uint32_t)message->msg_iovlen;
@@ -205,7 +227,8 @@ void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct ms
 	memcpy(op->parts, message->msg_iov, op->part_count * sizeof op->parts[0]);
 }
 
-void ring_send(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
+static void send_queue(struct ring *ring, enum op_type type, uint64_t user_data, int fd,
+                       const void *bytes, uint32_t size)
 {
 	union {
 		const void *read;
@@ -213,7 +236,39 @@ void ring_send(struct ring *ring, uint64_t user_data, int fd, const void *bytes,
 	} base = {.read = bytes};
 	struct iovec part = {base.any, size};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-	ring_sendmsg(ring, user_data, fd, &message);
+	sendmsg_queue(ring, type, user_data, fd, &message);
+}
+
+void ring_send(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
+{
+	send_queue(ring, DO_SEND, user_data, fd, bytes, size);
+}
+
+void ring_send_now(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
+{
+	SIM_CHECK(ring->sends_now, "a send that this ring cannot make");
+	send_queue(ring, DO_SEND_NOW, user_data, fd, bytes, size);
+}
+
+void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
+{
+	sendmsg_queue(ring, DO_SEND, user_data, fd, message);
+}
+
+void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
+{
+	SIM_CHECK(ring->sends_now, "a send that this ring cannot make");
+	sendmsg_queue(ring, DO_SEND_NOW, user_data, fd, message);
+}
+
+bool ring_sends_now(const struct ring *ring)
+{
+	return ring->sends_now;
+}
+
+bool ring_is_settled(const struct ring *ring)
+{
+	return ring->settled;
 }
 
 void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,
@@ -247,13 +302,40 @@ static bool op_visit(struct ring *ring, struct op *op)
 {
 	if (!op->has_kept)
 		op_step(op);
-	if (!op->has_kept || op->visible_us > world.now_us)
+	bool late = op->type == DO_SEND_NOW ? ring->overflows : op->visible_us > world.now_us;
+	if (!op->has_kept || late)
 		return false;
 	ring->done[ring->done_count++] = op->kept;
 	trace("done", (uint64_t)ring->index << 8 | op->type, (uint64_t)op->kept.result);
 	op->has_kept = false;
 	ring->woken = true; /* there may be more behind it */
 	return op->ended;
+}
+
+static void op_remove(struct ring *ring, uint32_t place)
+{
+	op_free(ring->ops[place]);
+	ring->ops[place] = ring->ops[--ring->op_count];
+}
+
+/* What sends that do not wait have to say. */
+static void tell_now(struct ring *ring)
+{
+	ring->overflows = fault(world.faults.early_end);
+	ring->settled = ring->queued == 0;
+	for (uint32_t i = 0; i < ring->op_count;) {
+		struct op *op = ring->ops[i];
+		if (op->type != DO_SEND_NOW) {
+			i++;
+		} else if (ring->overflows || ring->done_count == TURN_COMPLETIONS) {
+			ring->settled = false;
+			ring->woken = true;
+			i++;
+		} else {
+			SIM_CHECK(op_visit(ring, op), "a send that goes on");
+			op_remove(ring, i);
+		}
+	}
 }
 
 static void ops_shuffle(struct ring *ring)
@@ -272,20 +354,18 @@ uint32_t ring_turn(struct ring *ring, int64_t timeout_us)
 	queue_start(ring);
 	ring->done_count = 0;
 	ring->woken = false;
+	tell_now(ring);
 	ops_shuffle(ring);
 	uint32_t most = fault(world.faults.delay) ? rng_between(&world.chance, 1, 8)
 	                                          : TURN_COMPLETIONS;
 	for (int pass = 0; pass < 3 && ring->done_count < most; pass++)
 		for (uint32_t i = 0; i < ring->op_count && ring->done_count < most;) {
-			struct op *op = ring->ops[i];
-			if (op_visit(ring, op)) {
-				op_free(op);
-				ring->ops[i] = ring->ops[--ring->op_count];
-			} else {
+			if (op_visit(ring, ring->ops[i]))
+				op_remove(ring, i);
+			else
 				i++;
-			}
 		}
-	if (ring->done_count == most)
+	if (ring->done_count >= most)
 		ring->woken = true;
 	ring->deadline_us = timeout_us < 0 ? UINT64_MAX : world.now_us + (uint64_t)timeout_us;
 	return ring->done_count;

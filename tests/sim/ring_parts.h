@@ -24,7 +24,7 @@
 
 enum { PARTS_MAX = 1024, TURN_COMPLETIONS = 256, PATTERN = 0xa5 };
 
-enum op_type { DO_ACCEPT, DO_RECV, DO_SEND, DO_CONNECT, DO_POLL, DO_READ, DO_CANCEL };
+enum op_type { DO_ACCEPT, DO_RECV, DO_SEND, DO_SEND_NOW, DO_CONNECT, DO_POLL, DO_READ, DO_CANCEL };
 
 struct op {
 	struct ring *ring;
@@ -65,6 +65,8 @@ struct ring {
 	struct group groups[RING_GROUP_COUNT];
 	uint64_t deadline_us, enters;
 	bool woken;
+	bool sends_now;
+	bool overflows, settled; /* of the last turn */
 };
 
 /* One step of an operation, which may leave a completion in `kept`. */

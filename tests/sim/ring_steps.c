@@ -166,6 +166,25 @@ static void send_step(struct op *op)
 	op_keep(op, (int32_t)op->done, false);
 }
 
+/* What goes in, goes in now; the last word is kept unless all went in. */
+static void send_now_step(struct op *op)
+{
+	static const int errors[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM, ENOBUFS, EAGAIN, EINTR};
+	if (op_errs(op, errors, ARRAY_LEN(errors)))
+		return;
+	for (; op->part < op->part_count; op->part++) {
+		const struct iovec *part = &op->parts[op->part];
+		uint32_t size = (uint32_t)part->iov_len;
+		int32_t sent = size == 0 ? 0 : sock_write(op->file->sock, part->iov_base, size);
+		op->done += sent > 0 ? (uint32_t)sent : 0;
+		if (sent == (int32_t)size)
+			continue;
+		int32_t none = sent < 0 ? sent : -EAGAIN;
+		op_keep(op, op->done > 0 ? (int32_t)op->done : none, false);
+		return;
+	}
+}
+
 static void connect_step(struct op *op)
 {
 	static const int errors[] = {ETIMEDOUT, ECONNREFUSED, ENETUNREACH, ENOMEM, ECANCELED};
@@ -227,6 +246,10 @@ void op_step(struct op *op)
 	case DO_ACCEPT: accept_step(op); break;
 	case DO_RECV: recv_step(op); break;
 	case DO_SEND: send_step(op); break;
+	case DO_SEND_NOW:
+		if (!op->ended)
+			send_now_step(op);
+		break;
 	case DO_CONNECT: connect_step(op); break;
 	case DO_POLL: poll_step(op); break;
 	case DO_READ: read_step(op); break;
