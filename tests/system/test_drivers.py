@@ -198,7 +198,8 @@ def add(driver):
 
 PYTHON = "/usr/bin/python3"
 JDBC = "/usr/share/java/postgresql.jar"
-GO = "/usr/share/gocode/src/github.com/jackc"
+GO = "/usr/share/gocode/src/github.com/"
+GO_ENVIRONMENT = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(CACHE / "go")}
 NODE = CACHE / "node" / "node_modules"
 for one in (
         Driver("libpq", ["BUILT/libpq"], needs=["/usr/include/postgresql/libpq-fe.h"],
@@ -206,16 +207,18 @@ for one in (
                       "-lpq", "-pthread", "-o", "BUILT/libpq"]),
         Driver("psycopg3", [PYTHON, "HERE/psycopg3.py"], modes=("prepare", "second", "binary")),
         Driver("psycopg2", [PYTHON, "HERE/psycopg2_.py"]),
-        Driver("asyncpg", [PYTHON, "HERE/asyncpg_.py"], modes=("many", "one")),
+        Driver("asyncpg", [PYTHON, "HERE/asyncpg_.py"], modes=("many", "one", "none")),
         Driver("pg8000", [PYTHON, "HERE/pg8000_.py"], scram=False,
                needs=["/usr/lib/python3/dist-packages/pg8000"]),
         Driver("pgjdbc", ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp",
                           f"BUILT:{JDBC}", "Jdbc"], modes=("5", "1", "simple"),
                needs=["/usr/bin/javac", JDBC], build=["javac", "-d", "BUILT", "-cp", JDBC, "HERE/Jdbc.java"]),
         Driver("pgx", ["BUILT/pgx"], modes=("prepare", "describe", "simple"),
-               needs=["/usr/bin/go", GO + "/pgx/v4", GO + "/pgtype"],
+               needs=["/usr/bin/go", GO + "jackc/pgx/v4"],
                build=["go", "build", "-o", "BUILT/pgx", "HERE/pgx.go"],
-               env={"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(CACHE / "go")}),
+               env=GO_ENVIRONMENT),
+        Driver("lib-pq", ["BUILT/pq"], modes=("once", "twice"), needs=["/usr/bin/go", GO + "lib/pq"],
+               build=["go", "build", "-o", "BUILT/pq", "HERE/pq.go"], env=GO_ENVIRONMENT),
         Driver("pdo", ["php", "HERE/pdo.php"], modes=("native", "emulated", "unnamed"),
                needs=["/usr/bin/php", "/etc/php/*/cli/conf.d/*pdo_pgsql.ini"]),
         Driver("ruby-pg", ["ruby", "-W0", "HERE/pg.rb"],

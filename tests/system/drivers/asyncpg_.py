@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""asyncpg: named statements behind a cache, or with room for one of them (mode one), so that
-each is closed when the next one comes; everything binary.
-
-Without a cache it would use the unnamed statement in two batches, which transaction mode cannot keep."""
+"""asyncpg: named statements behind a cache with room for many (mode many), or for one, so that each is
+closed when the next one comes (mode one), or none: then they have no name, and are parsed in one batch
+and bound in the next (mode none).  Everything is binary."""
 import asyncio
 import json
 
@@ -21,10 +20,10 @@ class Asyncpg(scenarios.Driver):
         self.transaction = None
 
     def connect(self):
-        options = dict(statement_cache_size=1) if self.mode == "one" else {}
+        options = {"many": {}, "one": dict(statement_cache_size=1), "none": dict(statement_cache_size=0)}
         self.db = self.wait(asyncpg.connect(
             host=self.host, port=self.port, user=self.user, password=self.password, ssl=False,
-            database=self.database, **options))
+            database=self.database, **options[self.mode]))
         self.wait(self.db.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps,
                                          decoder=json.loads))
 
