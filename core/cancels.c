@@ -20,6 +20,7 @@
 #include "core/process.h"
 #include "core/relay.h"
 #include "core/server.h"
+#include "core/sockets.h"
 #include "core/worker.h"
 #include "net/ring.h"
 #include "proto/write.h"
@@ -206,6 +207,8 @@ static void job_start(struct server *server, const struct post *post)
 			         post->cancel.requester_generation);
 		return;
 	}
+	struct sys_tcp tcp = sockets_tcp(&worker->config->settings);
+	sys_tcp_options(job->conn.fd, &tcp);
 	job_add(job, post);
 	server->cancel = job;
 	list_append(&worker->cancel_jobs, &job->link);

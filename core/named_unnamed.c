@@ -70,7 +70,7 @@ static enum verdict parse_sacrifice(struct client *client, struct run *run)
 	relay_up_flush(client, run);
 	relay_count(client);
 	named_sacrifice(client);
-	server->unnamed_position = track_position(&server->track);
+	named_unnamed_is(server, client->id);
 	track_ask(&server->track, 'P', TRACK_PLAIN);
 	named_send_parse(server, "", span_of(body, sizeof body));
 	return VERDICT_DROP;
@@ -135,19 +135,30 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 	    parse_unnamed_here(client, body))
 		return VERDICT_DROP;
 	forget_unnamed(client);
-	server->unnamed_of = client->id;
-	server->unnamed_position = track_position(&server->track);
 	if (client->extended != NULL)
 		client->extended->unnamed_effect = (uint8_t)effect;
 	if (effect == SQL_DEALLOCATE)
 		return parse_sacrifice(client, run);
+	named_unnamed_is(server, client->id);
 	if (whole) {
 		run->unnamed = body;
-		run->unnamed_position = server->unnamed_position;
+		run->unnamed_position = track_position(&server->track);
 		if (!said->in_place)
 			named_leave(client, run);
 	}
 	return said_raw(client, run, said);
+}
+
+/* Whether it is this client's hangs on replies to an earlier batch. */
+static bool unnamed_waits(const struct server *server)
+{
+	for (uint32_t i = 0; i < server->unnamed_change_count; i++) {
+		uint32_t position = server->unnamed_changes[i].position;
+		if (!position_before(position, server->track.base) &&
+		    position_before(position, server->track.batch))
+			return server->track.copy == COPY_NONE;
+	}
+	return false;
 }
 
 /* The server's is another's, or of another time. */
@@ -158,12 +169,11 @@ static void have_unnamed(struct client *client, struct run *run)
 	if (server->unnamed_of == client->id)
 		return;
 	relay_up_flush(client, run);
+	named_unnamed_is(server, client->id);
 	if (extended != NULL && extended->unnamed != NULL)
 		named_parse_unnamed(client, extended->unnamed);
 	else
 		named_close_unnamed(client);
-	server->unnamed_of = client->id;
-	server->unnamed_position = track_position(&server->track) - 1;
 }
 
 enum verdict use_unnamed(struct client *client, struct run *run, const struct said *said)
@@ -173,6 +183,8 @@ enum verdict use_unnamed(struct client *client, struct run *run, const struct sa
 	if (extended != NULL && extended->unnamed_named) {
 		verdict = use_renamed(client, run, said, extended->unnamed);
 	} else {
+		if (client->server->unnamed_of != client->id && unnamed_waits(client->server))
+			return VERDICT_HOLD;
 		have_unnamed(client, run);
 		verdict = said_raw(client, run, said);
 	}
@@ -238,7 +250,7 @@ enum verdict named_query(struct client *client, struct run *run, const struct sa
 	                           said->bytes.size - SCAN_HEADER_SIZE - 1);
 	char target[STATEMENT_NAME_MAX + 1];
 	enum verdict verdict = VERDICT_FORWARD;
-	server->unnamed_of = 0;
+	named_unnamed_is(server, 0);
 	forget_unnamed(client);
 	switch (sql_effect(text, target)) {
 	case SQL_NONE: return said_raw(client, run, said);

@@ -175,7 +175,7 @@ static enum verdict up_verdict(struct client *client, const struct piece *piece)
 	if (verdict != VERDICT_FORWARD)
 		return verdict;
 	if (is_named && type == 'Q')
-		client->server->unnamed_of = 0;
+		named_unnamed_is(client->server, 0);
 	verdict = track_request(&client->server->track, type);
 	if (verdict == VERDICT_FORWARD && use == USE_REQUEST)
 		relay_count(client);

@@ -23,6 +23,7 @@
 #include "core/post.h"
 #include "core/process.h"
 #include "core/relay.h"
+#include "core/relay_named.h"
 #include "core/server_login.h"
 #include "core/worker.h"
 #include "net/buf.h"
@@ -210,7 +211,7 @@ void server_query_own(struct server *server, const char *sql)
 	write_query(&out, sql);
 	CHECK(!out.failed);
 	server->own_failed = false;
-	server->unnamed_of = 0; /* a Query drops the statement without name */
+	named_unnamed_is(server, 0); /* a Query drops it */
 	if (server->query_us == 0)
 		server->query_us = server->worker->loop.now_us;
 	track_ask(&server->track, 'Q', TRACK_OWN);

@@ -29,6 +29,9 @@
 #include "proto/statement.h"
 #include "proto/track.h"
 
+/* More in one batch are rare, and then it is parsed again. */
+enum { UNNAMED_CHANGES_MAX = 4 };
+
 struct client;
 struct cancel_job;
 struct post;
@@ -49,7 +52,12 @@ struct server {
 	struct cache cache;     /* what is prepared on it */
 	struct journal journal; /* and what hangs on replies */
 	uint64_t unnamed_of; /* id of the client whose statement without name it has; 0: of none */
-	uint32_t unnamed_position, clash_position, unclear_position;
+	struct unnamed_change {
+		uint32_t position; /* of the request that changed it */
+		uint64_t before;
+	} unnamed_changes[UNNAMED_CHANGES_MAX]; /* that may be skipped yet */
+	uint32_t unnamed_change_count;
+	uint32_t clash_position, unclear_position;
 	char clash[STATEMENT_NAME_MAX + 1]; /* the name a Parse will find taken */
 	struct timer timer;                 /* of the login */
 	uint64_t id;

@@ -19,6 +19,7 @@
 #include "core/process.h"
 #include "core/server.h"
 #include "core/server_login.h"
+#include "core/sockets.h"
 #include "core/worker.h"
 #include "net/resolve.h"
 #include "net/sys.h"
@@ -47,7 +48,10 @@ static void server_connect(struct server *server)
 	if (result < 0) {
 		server_log(server, LOG_ERROR_, "no socket: %s", strerror(-result));
 		server_login_failed(server, "", "connect failed", "connect failed");
+		return;
 	}
+	struct sys_tcp tcp = sockets_tcp(&server->worker->config->settings);
+	sys_tcp_options(server->conn.fd, &tcp);
 }
 
 /* In the helper thread. */

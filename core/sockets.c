@@ -105,6 +105,10 @@ static int tcp_listen(struct sockets *sockets, const struct addr *addr,
 	for (uint32_t i = 0; i < sockets->worker_count && error == 0; i++) {
 		fds[i] = sys_listen(addr, &options, &failed);
 		error = MIN(fds[i], 0);
+		if (error == 0) {
+			struct sys_tcp tcp = sockets_tcp(settings);
+			sys_tcp_options(fds[i], &tcp);
+		}
 	}
 	if (error == 0) {
 		log_info("listening on %s", text);

@@ -16,9 +16,9 @@
 enum { SOCKETS_TRIES = 20, SOCKETS_WAIT_US = 50 * 1000 };
 #include <sys/un.h>
 
+#include "core/config.h"
 #include "core/worker.h"
-
-struct settings;
+#include "net/sys.h"
 
 struct sockets {
 	uint32_t count; /* of addresses */
@@ -29,6 +29,19 @@ struct sockets {
 	uint32_t worker_count;
 	char file[sizeof((struct sockaddr_un *)0)->sun_path]; /* to be removed; "": none */
 };
+
+/* What the settings say of every TCP socket. */
+static inline struct sys_tcp sockets_tcp(const struct settings *settings)
+{
+	return (struct sys_tcp){
+		.keepalive = settings->tcp_keepalive,
+		.keepidle = settings->tcp_keepidle,
+		.keepintvl = settings->tcp_keepintvl,
+		.keepcnt = settings->tcp_keepcnt,
+		.user_timeout = settings->tcp_user_timeout,
+		.buffer = settings->tcp_socket_buffer,
+	};
+}
 
 /* False: a FATAL line was logged. */
 bool sockets_open(struct sockets *sockets, const struct settings *settings, uint32_t worker_count);

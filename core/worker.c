@@ -26,6 +26,7 @@
 #include "core/post.h"
 #include "core/process.h"
 #include "core/server.h"
+#include "core/sockets.h"
 #include "net/sys.h"
 
 enum {
@@ -191,6 +192,20 @@ static void client_arrives(struct worker *worker, struct post *post)
 	client_open(worker, post->client.fd, post->client.is_unix);
 }
 
+/* Sockets that are open already stay as they are; new clients' are as their listener. */
+static void listeners_configure(struct worker *worker)
+{
+	const struct settings *settings = &worker->config->settings;
+	struct sys_tcp tcp = sockets_tcp(settings);
+	for (uint32_t i = 0; i < worker->listener_count; i++) {
+		int fd = worker->listeners[i].fd;
+		if (fd < 0 || worker->listeners[i].closing)
+			continue;
+		sys_tcp_options(fd, &tcp);
+		sys_defer_accept(fd, settings->tcp_defer_accept);
+	}
+}
+
 static void config_switch(struct worker *worker, struct post *post)
 {
 	struct config *old = worker->config;
@@ -198,6 +213,7 @@ static void config_switch(struct worker *worker, struct post *post)
 	worker_each_pool (worker, pool)
 		pool_configure(pool);
 	forced_pools(worker);
+	listeners_configure(worker);
 	config_drop(old);
 	post->kind = POST_DONE;
 	post_control(worker->process, post);

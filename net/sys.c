@@ -199,6 +199,13 @@ int sys_listen(const struct addr *addr, const struct sys_listen *options, const 
 	return -error;
 }
 
+void sys_defer_accept(int fd, bool defer)
+{
+	struct addr own;
+	if (sys_own_name(fd, &own) == 0 && own.any.sa_family != AF_UNIX)
+		option_set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer);
+}
+
 void sys_tcp_options(int fd, const struct sys_tcp *tcp)
 {
 	struct addr own;
@@ -209,7 +216,7 @@ void sys_tcp_options(int fd, const struct sys_tcp *tcp)
 		bool wanted;
 	} options[] = {
 		{IPPROTO_TCP, TCP_NODELAY, 1, true},
-		{SOL_SOCKET, SO_KEEPALIVE, 1, tcp->keepalive},
+		{SOL_SOCKET, SO_KEEPALIVE, tcp->keepalive, true},
 		{IPPROTO_TCP, TCP_KEEPIDLE, tcp->keepidle, tcp->keepalive && tcp->keepidle > 0},
 		{IPPROTO_TCP, TCP_KEEPINTVL, tcp->keepintvl, tcp->keepalive && tcp->keepintvl > 0},
 		{IPPROTO_TCP, TCP_KEEPCNT, tcp->keepcnt, tcp->keepalive && tcp->keepcnt > 0},

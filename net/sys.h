@@ -49,8 +49,10 @@ struct sys_tcp {
 	int buffer;                       /* bytes, both sides; 0: as is */
 };
 
-/* TCP_NODELAY and what `tcp` says; does nothing to a unix socket. */
+/* TCP_NODELAY and what `tcp` says; does nothing to a unix socket.  What is set on
+ * a listening socket holds for those that it accepts from then on. */
 void sys_tcp_options(int fd, const struct sys_tcp *tcp);
+void sys_defer_accept(int fd, bool defer);
 
 int sys_own_name(int fd, struct addr *addr);
 int sys_peer_name(int fd, struct addr *addr);

@@ -77,6 +77,12 @@ int sys_listen(const struct addr *addr, const struct sys_listen *options, const 
 	return fd;
 }
 
+void sys_defer_accept(int fd, bool defer)
+{
+	(void)fd;
+	(void)defer;
+}
+
 void sys_tcp_options(int fd, const struct sys_tcp *tcp)
 {
 	(void)tcp;
