@@ -30,6 +30,7 @@ import argparse
 import ast
 import itertools
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -50,8 +51,11 @@ SILENCE_SECONDS = 2
 CLOSING_WHY = "closing"
 CLOSING_COMPLAINT = b"COPY from stdin failed: closing"
 ROLLED_BACK = b"C\0\0\0\rROLLBACK\0"
+FAILED = b"Z\0\0\0\5E"
 # Fields of an error that tell of PostgreSQL's sources: who writes an error in its place need not know.
 UNCOMPARED_FIELDS = "FLR"
+# Statements have other names at a shared server, and PostgreSQL tells them in the text of an error.
+RENAMED = re.compile(r'prepared statement "(s\d|e|cp|rb_[0-9a-f]+)" requires')
 
 
 # --- one connection ---------------------------------------------------------------------------------
@@ -183,7 +187,8 @@ def canonical(message):
     kind = message[:1]
     if kind in b"EN" and not isinstance(message, str):
         fields = Message("E", message[5:]).fields()
-        return kind, sorted((k, v) for k, v in fields.items() if k not in UNCOMPARED_FIELDS)
+        return kind, sorted((k, RENAMED.sub("prepared statement requires", v))
+                            for k, v in fields.items() if k not in UNCOMPARED_FIELDS)
     if kind == b"T":
         return kind, columns(message)
     return message
@@ -201,12 +206,34 @@ def columns(message):
 
 
 def first_difference(here, there):
-    """Where two answers part, or None."""
-    for at, (one, two) in enumerate(itertools.zip_longest(here, there)):
-        if one != two and (one is None or two is None or isinstance(one, str) or isinstance(two, str) or
-                           canonical(one) != canonical(two)):
-            return at
+    """Where two answers part, as places in both, or None."""
+    one = two = 0
+    while one < len(here) or two < len(there):
+        if one == len(here) or two == len(there) or not alike(here[one], there[two]):
+            after = not_parsed(here, one, there, two)
+            if not after:
+                return one, two
+            one, two = after
+        one, two = one + 1, two + 1
     return None
+
+
+def alike(one, two):
+    if one == two:
+        return True
+    return isinstance(one, bytes) and isinstance(two, bytes) and canonical(one) == canonical(two)
+
+
+def not_parsed(here, one, there, two):
+    """In a failed transaction a server cannot be given a statement that it lacks: that is told in place of
+    what is wrong with a Bind.  The places of the ReadyForQuery behind it, or None."""
+    if one == len(here) or two == len(there) or word(there[two]) != "E[25P02]":
+        return None
+    if word(here[one]) != "E[08P01]" or b"\0Mbind message" not in here[one]:
+        return None
+    while one < len(here) and here[one][:1] != b"Z":
+        one += 1
+    return (one, two + 1) if here[one:one + 1] == there[two + 1:two + 2] == [FAILED] else None
 
 
 def word(message):
@@ -233,8 +260,12 @@ class Difference(Exception):
 
     def likeness(self):
         """What two differences have in common that are likely to be one."""
-        return tuple(word(answer[self.at] if self.at < len(answer) else None)
-                     for answer in (self.here, self.there))
+        return tuple(word(self.apart(n)) for n in (0, 1))
+
+    def apart(self, which):
+        """The message of PostgreSQL (0) or the pooler (1) where they part."""
+        answer, at = (self.here, self.there)[which], self.at[which]
+        return answer[at] if at < len(answer) else None
 
     def describe(self, peers=()):
         lines = [f"client {self.client}, {len(self.session)} sequences:"]
@@ -244,9 +275,8 @@ class Difference(Exception):
             lines += ["  " + grammar.notation_of(s, client) for s in session]
         lines += ["PostgreSQL: " + " ".join(word(m) for m in self.here),
                   "the pooler: " + " ".join(word(m) for m in self.there)]
-        for name, answer in (("PostgreSQL", self.here), ("the pooler", self.there)):
-            one = answer[self.at] if self.at < len(answer) else None
-            lines += [f"word {self.at + 1} of {name}: {in_full(one)}"]
+        for number, name in enumerate(("PostgreSQL", "the pooler")):
+            lines += [f"word {self.at[number] + 1} of {name}: {in_full(self.apart(number))}"]
         if self.own is not None:
             lines += [f"(before anything else was asked for, {self.own} words were wanted)"]
         lines += ["play: " + repr([(self.client, self.session), *peers])]
@@ -456,6 +486,13 @@ class Reducer:
                 if self.shows(session, ()):
                     self.peers = []
                     return True
+        # Whoever waits for a server may wait because of what a neighbour has done to it.
+        mine = self.client
+        for self.client, session in self.peers:
+            if self.shows(session, ()):
+                self.peers = []
+                return True
+        self.client = mine
         return False
 
     def together(self):

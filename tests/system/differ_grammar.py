@@ -98,6 +98,19 @@ KNOWN = {
         lambda rules: not rules.copied,
     "sync behind copy data":  # [Q(copy ..) d(bad) S]: the pooler loses count, the client waits for ever
         lambda rules: not (rules.copying and any(m[0] == "d" for m in rules.group)),
+    "deallocate among several":  # Q(select 1; deallocate s1): not looked at unless alone
+        lambda rules: rules.free or not rules.several,
+    "reset waits for ever":  # [P(s1,'select 1') Q(begin; .. deallocate sq; commit)]: no answer at all
+        lambda rules: rules.free or not rules.named or not rules.resets or
+        not any(m[0] in "PBDC" and any(n in Rules.NAMED for n in m[1:3]) for m in rules.group),
+    "unnamed is lost":  # in a block: [B(q,unknown) S] [B(p,'') S]: the unnamed one went with the error
+        lambda rules: rules.free or rules.fresh or not rules.lost,
+    "deallocate within copy":  # [Q(copy ..) Q(deallocate s1)]: complains of a Close, not of a Query
+        lambda rules: rules.free or not rules.copying or not rules.forgets,
+    "skipped parse":  # [E(nope) D(S,s1) S B('',s1) S] where the server lacks s1: 26000, now and then
+        lambda rules: rules.free or rules.name not in rules.used,
+    "named deallocate":  # P(s1,'deallocate s2') and its like under a name: not looked at
+        lambda rules: rules.free or not rules.named_reset,
 }
 
 
@@ -122,12 +135,19 @@ class Rules:
        its transaction: PostgreSQL 15 keeps failed portals without their text and answers, or dies, by what
        is in freed memory then.
 
-    With `free`, for a server that belongs to the client, only rules 5 and 6 are left.  Besides, in both:
+    7. An isolation level is set only where no named statement was parsed or used in its transaction: a
+       server is given a statement when it lacks it, not when the client asks, and has a snapshot then.
+    8. A named statement is described only where no transaction can have failed: a server that lacks it
+       cannot be given it there.
+
+    With `free`, for a server that belongs to the client, only rules 5, 6 are left, and rule 7, for
+    PostgreSQL looks at a statement again after other people's DDL.  Besides, in both:
     texts that end a transaction or begin COPY are parsed under names of their own, and a COPY that may be
     open is ended before anything but a last Query is sent, so that few sequences are cut short by FATAL.
     """
 
     ENDS, COPIES = "e", "cp"
+    NAMED = {*NAMES, "e", "cp", "unknown"}
     # Never fails where no transaction has failed.
     SOUND = {*SELECT, *SHOW[:6], "insert into mine_{c} values (1), (2)"}
 
@@ -137,7 +157,11 @@ class Rules:
 
     def start(self):
         """A new sequence: the last one was brought to its end, outside any transaction."""
-        self.block = self.fresh = self.copying = self.copied = self.over = False
+        self.block = self.fresh = self.copied = self.over = False
+        self.served = self.served_level = False  # a named statement since the last Sync; an isolation level
+        self.using, self.used = set(), set()  # named statements in this group, in those before it
+        self.lost = False  # the unnamed statement, by an error of a named one
+        self.copying = 0  # so many CopyDone may be wanted
         self.clean, self.group = True, []
         self.ending, self.copyish = {self.ENDS}, {self.COPIES}
         self.ending_portals, self.copyish_portals = set(), set()
@@ -160,6 +184,8 @@ class Rules:
             self.clean = False
         if kind in "SQF":
             self.group, self.bound = [], set()
+            self.served = self.served_level = False
+            self.used |= self.using
         return True
 
     def follow(self, message):
@@ -198,6 +224,13 @@ class Rules:
     def take_Q(self, texts):
         if any(self.stays(t) for t in texts) and texts != PREPARE:
             return False
+        self.several = len(texts) > 1 and any("deallocate" in t for t in texts) and texts != PREPARE
+        self.resets = len(texts) > 1 and any("deallocate" in t or "discard" in t for t in texts)
+        if not known("deallocate among several", self) or not known("reset waits for ever", self):
+            return False
+        self.forgets = any(t in FORGET for t in texts)
+        if not self.level(texts) or not known("deallocate within copy", self):
+            return False
         if self.copying:
             self.over = True
         ends = any(t in END for t in texts) or texts == PREPARE
@@ -205,10 +238,15 @@ class Rules:
             self.block = False
         elif self.clean and texts[0] in BEGIN:
             self.block = True
-        self.copying = any(t in COPY_IN for t in texts)
+        self.copying = sum(t in COPY_IN for t in texts)
         self.copied = self.copied or self.copying
         self.fresh = False
         return True
+
+    def level(self, texts, name=""):
+        """Whether rule 7 lets these be asked for."""
+        return not any("isolation" in t for t in texts) or \
+            self.outside and not name and not self.served
 
     def stays(self, text):
         return not self.free and (text in SESSION or text in PREPARE[1:4])
@@ -218,9 +256,17 @@ class Rules:
             return False
         if text in END and name not in ("", self.ENDS) or text in COPY_IN and name not in ("", self.COPIES):
             return False
+        if not self.level((text,), name) or self.served_level and name:
+            return False
+        self.served_level = "isolation" in text
+        self.served = self.served or bool(name)
+        self.named_reset = bool(name) and text in FORGET
+        if not known("named deallocate", self):
+            return False
         if not name:
             self.fresh = True
             if self.clean:
+                self.lost = False
                 self.ending.discard("")
                 self.copyish.discard("")
             if text in END:
@@ -230,7 +276,7 @@ class Rules:
         return True
 
     def take_B(self, portal, statement, *_):
-        if not statement and not self.unnamed():
+        if not self.uses(statement):
             return False
         if statement in self.ending:
             self.ending_portals.add(portal)
@@ -239,17 +285,32 @@ class Rules:
         return True
 
     def take_D(self, kind, name):
-        return self.safe(name) if kind == "P" else bool(name) or self.unnamed()
+        if kind == "P":
+            return self.safe(name)
+        if name and not (self.free or self.outside or self.sound):
+            return False
+        return self.uses(name)
+
+    def uses(self, statement):
+        """Whether a statement may be bound or described."""
+        if not statement:
+            return self.unnamed()
+        self.name = statement
+        if self.served_level or not known("skipped parse", self):
+            return False
+        self.served = self.lost = True
+        self.using.add(statement)
+        return True
 
     def unnamed(self):
-        return self.free or self.block or self.fresh
+        return self.free or (self.block or self.fresh) and known("unnamed is lost", self)
 
     def take_E(self, portal, _rows):
         if not self.safe(portal):
             return False
         if portal in self.ending_portals:
             self.block = False
-        self.copying = portal in self.copyish_portals
+        self.copying = int(portal in self.copyish_portals)
         self.copied = self.copied or self.copying
         return True
 
@@ -273,11 +334,11 @@ class Rules:
             self.group[1][3:] == ((), (), ())
 
     def take_c(self):
-        self.copying = False
+        self.copying = max(0, self.copying - 1)
         return True
 
     def take_f(self, _why):
-        self.copying = False
+        self.copying = 0
         return True
 
     def take_X(self):
@@ -348,7 +409,8 @@ class Maker:
         """Most end in Sync, some in Terminate, some wherever they are."""
         r = self.random
         if self.rules.copying and r.random() < 0.8:
-            for message in ([("c",)], [("f", "no more")], [("Q", ("select 1",))])[r.choice((0, 0, 0, 1, 1, 2))]:
+            how = r.choice((0, 0, 0, 1, 1, 2))
+            for message in ([("c",)], [("f", "no more")], [("Q", ("select 1",))])[how]:
                 self.rules.take(message) and made.append(message)
         if not self.rules.over and r.random() < 0.85 and (not made or made[-1][0] not in "SQF"):
             self.rules.take(("S",)) and made.append(("S",))

@@ -4,7 +4,7 @@ import differ
 from harness import Failed, check, test
 
 # Whether the pooler has named statements of the protocol in transaction mode.
-NAMED = False
+NAMED = True
 FEW = "max_prepared_statements = 3\n"
 SHARED = differ.databases("transaction", 4)
 
