@@ -57,14 +57,12 @@ bool named_close(struct client *client, struct statement *statement)
 	return true;
 }
 
-bool named_make_room(struct client *client)
+bool named_make_room(struct client *client, const struct statement *statement)
 {
 	struct server *server = client->server;
-	struct cache *cache = &server->cache;
-	uint32_t limit = server->pool->limits.statements;
-	while (cache->lru.count >= limit &&
+	while (is_full_for(server, statement) &&
 	       (track_room(&server->track) > ROOM_KEPT || relay_grow(server))) {
-		struct prepared *oldest = cache_oldest(cache, server->track.batch);
+		struct prepared *oldest = cache_oldest(&server->cache, server->track.batch);
 		if (oldest == NULL)
 			break;
 		if (!named_close(client, oldest->statement))
@@ -76,7 +74,7 @@ bool named_make_room(struct client *client)
 bool named_prepare(struct client *client, struct statement *statement)
 {
 	struct server *server = client->server;
-	if (!named_make_room(client))
+	if (!named_make_room(client, statement))
 		return false;
 	if (!cache_set(statements_of(client), &server->cache, &server->journal, statement, true,
 	               track_position(&server->track))) {

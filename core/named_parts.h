@@ -49,7 +49,8 @@ bool prepared_waits(const struct server *server, const struct prepared *prepared
 bool journal_waits(const struct server *server);
 
 /* There is room for one statement more, or can be made. */
-bool may_prepare(const struct server *server);
+bool is_full_for(const struct server *server, const struct statement *statement);
+bool may_prepare(const struct server *server, const struct statement *statement);
 
 /* How often the schema of its database may have changed. */
 uint32_t schema_changes(const struct server *server);

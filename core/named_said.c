@@ -84,11 +84,17 @@ bool journal_waits(const struct server *server)
 	       waits(server, 1, journal->notes[journal->head & (journal->room - 1)].position);
 }
 
-bool may_prepare(const struct server *server)
+bool is_full_for(const struct server *server, const struct statement *statement)
 {
 	const struct cache *cache = &server->cache;
-	return cache->lru.count < server->pool->limits.statements ||
-	       cache_oldest(cache, server->track.batch) != NULL || server->track.copy != COPY_NONE;
+	return cache->lru.count >= server->pool->limits.statements ||
+	       (cache->lru.count > 0 && cache->bytes + statement->size > CACHE_BYTES_MAX);
+}
+
+bool may_prepare(const struct server *server, const struct statement *statement)
+{
+	return !is_full_for(server, statement) || server->track.copy != COPY_NONE ||
+	       cache_oldest(&server->cache, server->track.batch) != NULL;
 }
 
 uint32_t schema_changes(const struct server *server)

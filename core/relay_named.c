@@ -68,7 +68,7 @@ static bool parse_there(struct client *client, struct span key, struct statement
 {
 	struct statements *all = statements_of(client);
 	struct server *server = client->server;
-	if (have ? !named_close(client, statement) : !named_make_room(client))
+	if (have ? !named_close(client, statement) : !named_make_room(client, statement))
 		return false;
 	uint32_t position = track_position(&server->track);
 	if (!cache_set(all, &server->cache, &server->journal, statement, true, position) ||
@@ -91,7 +91,7 @@ static enum verdict parse_of(struct client *client, struct run *run, const struc
 	bool fresh = have && prepared->fresh == schema_changes(server);
 	bool taken = name != NULL && name->statement != NULL;
 	if (name_waits(server, name) || prepared_waits(server, prepared) ||
-	    (!have && !may_prepare(server)) || (taken && server->clashes))
+	    (!have && !may_prepare(server, statement)) || (taken && server->clashes))
 		return VERDICT_HOLD;
 	counters->client_parse_count++;
 	relay_count(client);
@@ -116,7 +116,8 @@ static enum verdict parse_named(struct client *client, struct run *run, const st
 	struct span body = span_of(said->bytes.data + said->head.size,
 	                           said->bytes.size - said->head.size);
 	struct name *name = names_find(&extended->names, statement_key(said->head.name));
-	if (name == NULL && extended->names.table.used >= NAMES_MAX) {
+	if ((name == NULL && extended->names.table.used >= NAMES_MAX) ||
+	    extended->names.bytes + body.size > NAMES_BYTES_MAX) {
 		client_fail(client, "54000", "too many prepared statements");
 		return VERDICT_DROP;
 	}
@@ -136,7 +137,7 @@ static enum verdict use(struct client *client, struct run *run, struct statement
 	struct server *server = client->server;
 	struct prepared *prepared = cache_find(&server->cache, statement);
 	bool have = prepared != NULL && prepared->present;
-	if (prepared_waits(server, prepared) || (!have && !may_prepare(server)))
+	if (prepared_waits(server, prepared) || (!have && !may_prepare(server, statement)))
 		return VERDICT_HOLD;
 	relay_up_flush(client, run);
 	if (have)
@@ -300,7 +301,7 @@ static void broken(struct client *client, uint8_t type)
 /* Adds it to what was collected, and looks at all of that. */
 static bool collect(struct client *client, struct said *said, const struct piece *piece)
 {
-	uint32_t max = said->type == 'P' ? UINT32_MAX : HELD_MESSAGE_MAX;
+	uint32_t max = said->type == 'P' ? NAMES_BYTES_MAX : HELD_MESSAGE_MAX;
 	if (!part_append(&client->part, piece->bytes, max)) {
 		broken(client, said->type);
 		return false;

@@ -71,7 +71,7 @@ void named_leave(struct client *client, struct run *run);
 /* Each false: the client has been closed for want of memory. */
 bool named_prepare(struct client *client, struct statement *statement);
 bool named_close(struct client *client, struct statement *statement);
-bool named_make_room(struct client *client);
+bool named_make_room(struct client *client, const struct statement *statement);
 void named_close_unnamed(struct client *client);
 void named_parse_unnamed(struct client *client, const struct statement *statement);
 

@@ -200,6 +200,8 @@ struct statement *name_put(struct names *names, struct name *name, struct statem
 {
 	struct statement *before = name->statement;
 	names->count += (statement != NULL ? 1U : 0U) - (before != NULL ? 1U : 0U);
+	names->bytes += statement != NULL ? statement->size : 0U;
+	names->bytes -= before != NULL ? before->size : 0U;
 	name->statement = statement;
 	return before;
 }
@@ -325,6 +327,10 @@ void prepared_put(struct cache *cache, struct prepared *prepared, bool present, 
 		list_append(&cache->lru, &prepared->link);
 	else if (!present && prepared->present)
 		list_remove(&cache->lru, &prepared->link);
+	if (present && !prepared->present)
+		cache->bytes += prepared->statement->size;
+	else if (!present && prepared->present)
+		cache->bytes -= prepared->statement->size;
 	prepared->present = present;
 }
 

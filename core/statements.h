@@ -41,6 +41,11 @@ enum {
 	/* Names one client may have; PostgreSQL has no such limit, but memory. */
 	NAMES_MAX = 65536,
 
+	/* Bytes of the texts that one client's names may mean, and that are kept on
+	 * account of one server: then the oldest go. */
+	NAMES_BYTES_MAX = 64 << 20,
+	CACHE_BYTES_MAX = 16 << 20,
+
 	/* Notes of one journal.  Each DEALLOCATE ALL of a pipeline notes all names that
 	 * are there or pending: without a bound a stranger could have any memory. */
 	JOURNAL_MAX = 4 * NAMES_MAX,
@@ -91,6 +96,7 @@ struct name {
 struct names {
 	struct table table; /* of struct name; with pending ones that are gone */
 	uint32_t count;     /* there: with a statement */
+	uint64_t bytes;     /* of their texts */
 	uint64_t seed;      /* of the hash, from the secret: strangers choose names */
 };
 
@@ -106,6 +112,7 @@ struct prepared {
 struct cache {
 	struct table table; /* of struct prepared; with pending ones that are gone */
 	struct list lru;    /* present ones; its count is how many the server has */
+	uint64_t bytes;     /* of their texts */
 };
 
 struct note {

@@ -527,3 +527,28 @@ def pipelines_over_slow_links(stage):
         took = time.monotonic() - began
         stage.note(f"{name}: {took:.2f} s")
         check(took < 1.5, took)
+
+
+@test(KEPT + "\nworkers = 1", databases=ONE, new=True, seconds=60, slow=True)
+def texts_without_end(stage):
+    """One client's texts are 64 MiB at most; a server's account holds 16 MiB, the oldest go first."""
+    def size():
+        return next(int(r["memtotal"]) for r in stage.ask("show mem") if r["name"] == "statement_cache")
+    one = stage.wire(timeout=30)
+    text = "select {0} --" + "x" * (9 << 20)
+    for i in range(3):
+        one.send(P(f"large {i}", text.format(i)), *run(f"large {i}"))
+        same(one.reply(5, 30), ["1", "2", f"D({i})", "C(SELECT 1)", "Zi"])
+    same(one.value(COUNT), "1")
+    one.send(*run("large 0"))
+    same(one.reply(4, 30), ["2", "D(0)", "C(SELECT 1)", "Zi"])
+    check((27 << 20) < size() < (30 << 20), size())
+    for i in range(3, 7):
+        one.send(P(f"large {i}", text.format(i)), S)
+        same(one.reply(2, 30), ["1", "Zi"])
+    one.send(P("large 7", text.format(7)), S)
+    got = one.reply(2, 30)
+    check(got[0] == "E[54000]" and got[1] == "EOF", got)
+    check(until(lambda: size() < (20 << 20)), size())
+    two = stage.wire()
+    same(two.value("select 1"), "1")
