@@ -103,12 +103,12 @@ KNOWN = {
     "reset waits for ever":  # [P(s1,'select 1') Q(begin; .. deallocate sq; commit)]: no answer at all
         lambda rules: rules.free or not rules.named or not rules.resets or
         not any(m[0] in "PBDC" and any(n in Rules.NAMED for n in m[1:3]) for m in rules.group),
-    "unnamed is lost":  # in a block: [B(q,unknown) S] [B(p,'') S]: the unnamed one went with the error
+    "unnamed is lost":  # in a block: [B(q,unknown) Q(select 1) S] [B(p,'') S]: it was there before
         lambda rules: rules.free or rules.fresh or not rules.lost,
     "deallocate within copy":  # [Q(copy ..) Q(deallocate s1)]: complains of a Close, not of a Query
         lambda rules: rules.free or not rules.copying or not rules.forgets,
-    "skipped parse":  # [E(nope) D(S,s1) S B('',s1) S] where the server lacks s1: 26000, now and then
-        lambda rules: rules.free or rules.name not in rules.used,
+    "skipped parse":  # [Q(copy ..) c E(nope) D(S,s1) S B('',s1) S] where the server lacks s1: 26000
+        lambda rules: rules.free or not rules.copied or rules.name not in rules.used,
     "named deallocate":  # P(s1,'deallocate s2') and its like under a name: not looked at
         lambda rules: rules.free or not rules.named_reset,
 }
@@ -160,7 +160,7 @@ class Rules:
         self.block = self.fresh = self.copied = self.over = False
         self.served = self.served_level = False  # a named statement since the last Sync; an isolation level
         self.using, self.used = set(), set()  # named statements in this group, in those before it
-        self.lost = False  # the unnamed statement, by an error of a named one
+        self.lost = False  # the unnamed statement, by a Query that an error has skipped
         self.copying = 0  # so many CopyDone may be wanted
         self.clean, self.group = True, []
         self.ending, self.copyish = {self.ENDS}, {self.COPIES}
@@ -240,7 +240,7 @@ class Rules:
             self.block = True
         self.copying = sum(t in COPY_IN for t in texts)
         self.copied = self.copied or self.copying
-        self.fresh = False
+        self.fresh, self.lost = False, self.lost or not self.clean
         return True
 
     def level(self, texts, name=""):
@@ -298,7 +298,7 @@ class Rules:
         self.name = statement
         if self.served_level or not known("skipped parse", self):
             return False
-        self.served = self.lost = True
+        self.served = True
         self.using.add(statement)
         return True
 
