@@ -23,7 +23,11 @@
 
 /* A server idle for less is about to be used again where it is: handing it over
  * would only move the wait, so a new one is opened if there is room. */
-enum { EVICT_AGAIN_US = 2000, UNUSED_US = 10 * 1000 };
+enum { UNUSED_US = 10 * 1000 };
+
+/* How often it is looked whether the credit of an evicted server has come, and how
+ * long that may take: as long, each waiter has one server evicted and no more. */
+enum { EVICT_AGAIN_US = 2000, EVICT_LASTS_US = 50 * 1000 };
 
 static struct pool *local(const struct home *home, uint32_t worker)
 {
@@ -80,11 +84,16 @@ static bool is_unserved(const struct home_demand *demand)
 	return demand->ticket != 0 && demand->waiting > on_the_way(demand);
 }
 
-static bool has_servers(const struct home *home, uint32_t worker)
+static uint32_t servers_at(const struct home *home, uint32_t worker)
 {
 	const struct pool *pool = local(home, worker);
-	return pool != NULL &&
-	       atomic_load_explicit(&pool->connected_count, memory_order_relaxed) > 0;
+	return pool == NULL ? 0
+	                    : atomic_load_explicit(&pool->connected_count, memory_order_relaxed);
+}
+
+static bool has_servers(const struct home *home, uint32_t worker)
+{
+	return servers_at(home, worker) > 0;
 }
 
 /* How long the oldest waiter of a worker waits.  Where there are servers the
@@ -118,10 +127,11 @@ static bool is_unused(const struct home *home, const struct pool *pool)
 	return since != 0 && now_of(home) > since + UNUSED_US;
 }
 
-/* 1. An idle server of another worker; `any`: also one that is used all the time. */
-static bool give_idle(struct home *home, uint32_t to, bool any)
+/* 1. An idle server of another worker: for one that has none, also a server that
+ * is used all the time.  The others get such a one when it is spare (mark_holders). */
+static bool give_idle(struct home *home, uint32_t to)
 {
-	any = any || !has_servers(home, to);
+	bool any = !has_servers(home, to);
 	if (home->demands[to].login &&
 	    atomic_load_explicit(&home->pool->record->welcome, memory_order_relaxed) == NULL)
 		return false; /* no server that is there could help it */
@@ -142,9 +152,26 @@ static bool give_idle(struct home *home, uint32_t to, bool any)
 	return false;
 }
 
+static bool may_evict_more(struct home *home)
+{
+	uint32_t unserved = 0;
+	for (uint32_t i = 0; i < home->worker_count; i++)
+		if (is_unserved(&home->demands[i]))
+			unserved += home->demands[i].waiting - on_the_way(&home->demands[i]);
+	if (now_of(home) - home->evict_us >= EVICT_LASTS_US) {
+		home->evict_us = now_of(home);
+		home->evicted = 0;
+	}
+	return home->evicted < unserved;
+}
+
 /* 3. The idle server of a sibling pool that has been unused longest. */
 static void evict(struct home *home, bool same_user)
 {
+	if (!may_evict_more(home)) {
+		retry_at(home, now_of(home) + EVICT_AGAIN_US);
+		return;
+	}
 	struct worker *worker = home->pool->worker;
 	struct pool_record *own = home->pool->record;
 	uint32_t count;
@@ -175,6 +202,7 @@ static void evict(struct home *home, bool same_user)
 		return;
 	struct post *post = post_new(POST_EVICT, worker->index);
 	post->pool = best;
+	home->evicted++;
 	post_send(worker->process, best_worker, post);
 }
 
@@ -275,6 +303,9 @@ static void mark_holders(struct home *home)
 		post->demand.worker = demand != NULL ? worker : 0;
 		post->demand.waiting = wanted;
 		post->demand.wait_us = wait_us;
+		post->demand.mark = ++told->mark;
+		if (demand != NULL)
+			post->demand.servers = servers_at(home, worker) + on_the_way(demand);
 		post_send(home->pool->worker->process, i, post);
 	}
 }
@@ -287,8 +318,8 @@ static void home_serve(struct home *home)
 		uint32_t worker = oldest_demand(home, UINT32_MAX);
 		if (worker == UINT32_MAX)
 			break;
-		if (!give_idle(home, worker, false) && !open_new(home, worker, false) &&
-		    !give_idle(home, worker, true) && !open_new(home, worker, true))
+		if (!give_idle(home, worker) && !open_new(home, worker, false) &&
+		    !open_new(home, worker, true))
 			break;
 	}
 	if (home->worker_count > 1)
@@ -372,6 +403,8 @@ static void on_gave(struct home *home, const struct post *post)
 			taker->sent--;
 	} else {
 		taker->sent++; /* by itself, because it was marked: as there (remote_serve) */
+		if (post->give.mark != giver->mark)
+			return; /* the mark under way replaces the one it gave by */
 		if (giver->marked_wanted <= 1)
 			giver->marked_ticket = 0;
 		else

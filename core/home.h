@@ -38,7 +38,8 @@ struct home_demand {
 	/* What it was told by POST_REMOTE, less what it has given since. */
 	uint64_t marked_ticket, marked_wait_us;
 	uint32_t marked_worker, marked_wanted;
-	bool login; /* the oldest waits for welcome data */
+	uint32_t mark; /* number of the last one */
+	bool login;    /* the oldest waits for welcome data */
 };
 
 struct home {
@@ -49,6 +50,8 @@ struct home {
 	bool worked;        /* the last login succeeded: several may run at once */
 	bool failed;        /* the last login failed */
 	uint64_t failed_us; /* when that attempt began */
+	uint64_t evict_us;  /* evicted since then: */
+	uint32_t evicted;
 	uint32_t worker_count;
 	struct home_demand demands[];
 };

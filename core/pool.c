@@ -26,10 +26,6 @@
 /* A waiter this old makes its worker ask for help, again and again. */
 enum { DEMAND_AFTER_US = 1000, DEMAND_AGAIN_US = 20 * 1000 };
 
-/* Handing over costs more than a little unfairness: a client elsewhere comes
- * first if it waits this much longer, and a quarter of the wait longer. */
-enum { REMOTE_SLACK_US = 1000, REMOTE_SLACK_PART = 4 };
-
 static void demand_timer_fire(struct timer *timer);
 
 struct pool *pool_get(struct worker *worker, struct pool_record *record)
@@ -60,6 +56,7 @@ struct pool *pool_get(struct worker *worker, struct pool_record *record)
 	for (int i = 0; i < SERVER_STATE_COUNT; i++)
 		list_init(&pool->servers[i]);
 	pool->demand_timer.fire = demand_timer_fire;
+	pool->spare_timer.fire = pool_share_spare;
 	pool->empty_since_us = worker->loop.now_us;
 	if (record->home == worker->index && (pool->home = home_new(pool)) == NULL) {
 		free(pool);
@@ -77,6 +74,7 @@ void pool_free(struct pool *pool)
 	CHECK(pool_server_count(pool) == 0);
 	struct worker *worker = pool->worker;
 	wheel_disarm(&worker->loop.wheel, &pool->demand_timer);
+	wheel_disarm(&worker->loop.wheel, &pool->spare_timer);
 	if (pool->home != NULL)
 		home_free(pool->home);
 	atomic_store(&pool->record->locals[worker->index].pool, NULL);
@@ -195,25 +193,30 @@ static bool is_shutting_down(const struct pool *pool)
 	       SHUTDOWN_WAIT_SERVERS;
 }
 
-/* The first idle server that may be used; closes those that may not. */
-static struct server *pool_take(struct pool *pool)
+bool pool_may_use(struct pool *pool, struct server *server)
+{
+	uint32_t epoch = atomic_load_explicit(&pool->record->epoch, memory_order_relaxed);
+	if (server->close_needed || server->epoch != epoch)
+		server_close(server, "obsolete connection");
+	else if (!server_is_clean(server))
+		server_close(server, "idle server got dirty");
+	else
+		return true;
+	return false;
+}
+
+struct server *pool_take(struct pool *pool)
 {
 	struct list *idle = &pool->servers[SERVER_IDLE];
 	while (!list_is_empty(idle)) {
 		struct server *server = LIST_FRONT(struct server, link, idle);
-		uint32_t epoch = atomic_load_explicit(&pool->record->epoch, memory_order_relaxed);
-		if (server->close_needed || server->epoch != epoch)
-			server_close(server, "obsolete connection");
-		else if (!server_is_clean(server))
-			server_close(server, "idle server got dirty");
-		else
+		if (pool_may_use(pool, server))
 			return server;
 	}
 	return NULL;
 }
 
-/* A waiter makes a server that must be checked run its check. */
-static void check_for(struct pool *pool, uint32_t wanted)
+void pool_check_for(struct pool *pool, uint32_t wanted)
 {
 	struct list *used = &pool->servers[SERVER_USED];
 	if (list_is_empty(used) || pool->servers[SERVER_TESTED].count >= wanted)
@@ -229,7 +232,8 @@ static void check_for(struct pool *pool, uint32_t wanted)
 
 void pool_check_one(struct pool *pool)
 {
-	check_for(pool, pool->waiting.count + (pool->remote_ticket != 0 ? pool->remote_wanted : 0));
+	pool_check_for(pool,
+	               pool->waiting.count + (pool->remote_ticket != 0 ? pool->remote_wanted : 0));
 }
 
 static void demand_timer_fire(struct timer *timer)
@@ -343,7 +347,7 @@ void pool_serve(struct pool *pool)
 		return;
 	pool->serving = true;
 	struct client *client;
-	while (!pool_is_paused(pool) && (client = pool_first(pool)) != NULL) {
+	while ((client = pool_first(pool)) != NULL && !pool_is_paused(pool)) {
 		struct server *server = pool_take(pool);
 		if (server == NULL)
 			break;
@@ -354,50 +358,7 @@ void pool_serve(struct pool *pool)
 		relay_resume(client);
 	}
 	pool->serving = false;
-	pool_publish(pool);
-}
-
-/* Somebody on another core waits longer than anybody here. */
-static bool remote_is_first(const struct pool *pool)
-{
-	if (pool->remote_ticket == 0)
-		return false;
-	const struct client *first = LIST_FIRST(struct client, link, &pool->waiting);
-	if (first == NULL)
-		return true;
-	uint64_t now = pool->worker->loop.now_us;
-	uint64_t own = now > first->wait_us ? now - first->wait_us : 0;
-	uint64_t remote = pool->remote_wait_us;
-	if (remote == 0)
-		remote = now > pool->remote_ticket ? now - pool->remote_ticket : 0;
-	return remote > own + MAX(REMOTE_SLACK_US, own / REMOTE_SLACK_PART);
-}
-
-static void pool_gave(struct pool *pool, uint32_t to, bool done, bool asked)
-{
-	struct post *post = home_report(pool, POST_GAVE);
-	post->give.to = to;
-	post->give.done = done;
-	post->give.asked = asked;
-	post_send(pool->worker->process, pool->record->home, post);
-}
-
-static void remote_serve(struct pool *pool)
-{
-	while (remote_is_first(pool)) {
-		struct server *server = pool_take(pool);
-		if (server == NULL) {
-			pool_check_one(pool); /* and then it is offered again */
-			return;
-		}
-		uint32_t to = pool->remote_worker;
-		if (pool->remote_wanted <= 1)
-			pool->remote_ticket = 0;
-		else
-			pool->remote_wanted--;
-		lend_server(server, to);
-		pool_gave(pool, to, true, false);
-	}
+	publish(&pool->client_count, pool->active.count + pool->waiting.count);
 }
 
 void pool_offer(struct pool *pool, struct server *server)
@@ -408,9 +369,10 @@ void pool_offer(struct pool *pool, struct server *server)
 		server_close(server, "pause mode");
 		return;
 	}
-	pool_welcome(pool);
-	if (!pool->serving)
-		remote_serve(pool);
+	if (pool->welcome_waiting > 0)
+		pool_welcome(pool);
+	if (!pool->serving && pool->remote_ticket != 0)
+		pool_share(pool);
 	pool_serve(pool);
 }
 
@@ -427,17 +389,6 @@ void pool_welcome(struct pool *pool)
 		client_welcome(client, welcome); /* it may queue again at once */
 	}
 	pool_queue_shorter(pool);
-}
-
-static void pool_give(struct pool *pool, uint32_t to)
-{
-	struct server *server = pool_take(pool);
-	if (server != NULL) {
-		lend_server(server, to);
-	} else {
-		check_for(pool, 1); /* the home asks again when it is idle */
-	}
-	pool_gave(pool, to, server != NULL, true);
 }
 
 static void pool_evict(struct pool *pool)
@@ -458,13 +409,15 @@ void pool_post(struct pool *pool, const struct post *post)
 {
 	switch ((int)post->kind) {
 	case POST_OPEN: server_open(pool, post->open.host_turn); break;
-	case POST_GIVE: pool_give(pool, post->give.to); break;
+	case POST_GIVE: pool_share_give(pool, post->give.to); break;
 	case POST_REMOTE:
 		pool->remote_ticket = post->demand.ticket;
 		pool->remote_wait_us = post->demand.wait_us;
 		pool->remote_worker = post->demand.worker;
 		pool->remote_wanted = post->demand.waiting;
-		remote_serve(pool);
+		pool->remote_servers = post->demand.servers;
+		pool->remote_mark = post->demand.mark;
+		pool_share(pool);
 		pool_publish(pool);
 		break;
 	case POST_EVICT: pool_evict(pool); break;

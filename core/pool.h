@@ -75,16 +75,21 @@ struct pool {
 	/* Across cores: written by this worker, read relaxed by homes. */
 	_Atomic uint32_t idle_count, connected_count, client_count;
 	_Atomic uint64_t idle_since_us; /* of the idle server unused longest */
-	struct timer demand_timer;
-	bool is_forced;          /* the database entry names the user */
-	bool host_balance;       /* each connection goes to the next host */
-	bool demanding;          /* the home believes that we wait */
-	uint32_t received;       /* servers that have come, or failed to, so far */
-	bool serving;            /* pool_serve() is running */
-	uint64_t remote_wait_us; /* how long it waited when that was said; 0: still the same */
-	uint64_t remote_ticket;  /* a client elsewhere waits since then; 0: none */
+	struct timer demand_timer;      /* armed while clients wait */
+	struct timer spare_timer; /* armed while somebody elsewhere waits for what is idle here */
+	bool is_forced;           /* the database entry names the user */
+	bool host_balance;        /* each connection goes to the next host */
+	bool demanding;           /* the home believes that we wait */
+	uint32_t received;        /* servers that have come, or failed to, so far */
+	bool serving;             /* pool_serve() is running */
+	uint64_t remote_wait_us;  /* how long it waited when that was said; 0: still the same */
+	uint64_t remote_ticket;   /* a client elsewhere waits since then; 0: none */
 	uint32_t remote_worker;
 	uint32_t remote_wanted;
+	uint32_t remote_servers; /* that are there, or on their way */
+	uint32_t remote_mark;    /* number of the POST_REMOTE that said so */
+	uint64_t share_us;       /* handed over since then, where both sides had some: */
+	uint32_t share_given;
 	struct home *home; /* on the home worker only */
 
 	/* Fast fail (pgbouncer.md 5.6): set by the home's mail. */
@@ -117,6 +122,19 @@ void pool_offer(struct pool *pool, struct server *server);
 
 /* A waiter makes a server that must be checked first run its check. */
 void pool_check_one(struct pool *pool);
+void pool_check_for(struct pool *pool, uint32_t wanted);
+
+/* The first idle server that may be used. */
+struct server *pool_take(struct pool *pool);
+
+/* Closes an idle server that may not be used. */
+bool pool_may_use(struct pool *pool, struct server *server);
+
+/* Hands over what others are to get (pool_share.c): after a release, at the word
+ * of the home, and when a server has become spare. */
+void pool_share(struct pool *pool);
+void pool_share_give(struct pool *pool, uint32_t to);
+void pool_share_spare(struct timer *timer);
 
 /* Servers open or opening here. */
 uint32_t pool_server_count(const struct pool *pool);

@@ -87,6 +87,8 @@ struct post {
 		uint32_t waiting;
 		uint32_t received; /* servers that have come, or failed to, so far */
 		uint32_t worker;   /* POST_REMOTE: who waits */
+		uint32_t servers;  /* POST_REMOTE: there, or on their way */
+		uint32_t mark;     /* POST_REMOTE: number of it */
 		uint64_t wait_us;  /* POST_REMOTE: for so long; 0: since `ticket`, and longer */
 		bool login;        /* some wait for the welcome */
 		bool probe;        /* a client was refused since logins fail: try one */
@@ -108,8 +110,9 @@ struct post {
 		struct {
 			uint32_t to;
 			bool done;
-			bool asked; /* in answer to POST_GIVE */
-			bool lost;  /* said to be on its way before, but it broke */
+			bool asked;    /* in answer to POST_GIVE */
+			bool lost;     /* said to be on its way before, but it broke */
+			uint32_t mark; /* the last one known to the giver */
 		} give;
 		struct {
 			struct lent_server *server;

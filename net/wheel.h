@@ -23,9 +23,8 @@ struct timer {
 enum { WHEEL_BITS = 6, WHEEL_SLOTS = 1 << WHEEL_BITS, WHEEL_LEVELS = 6 };
 
 struct wheel {
-	uint64_t now_ms; /* of the last run that found something to do */
-	uint64_t
-		next_us; /* there is nothing to do before; 0: something is due, or it must be looked up */
+	uint64_t now_ms;  /* of the last run that found something to do */
+	uint64_t next_us; /* nothing to do before; 0: something is due, or to be looked up */
 	uint32_t armed;
 	uint64_t occupied[WHEEL_LEVELS]; /* a bit per slot that has timers */
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
