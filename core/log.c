@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 
 enum { MESSAGE_MAX = 2048, LINE_MAX_SIZE = 2560, STAMP_MAX = 64 };
 
@@ -222,6 +224,28 @@ static void destination_write(struct destination *to, const char *line, size_t s
 		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
 }
 
+static atomic_int known_id; /* getpid() is a system call; 0: to be asked */
+
+static void forget_id(void)
+{
+	atomic_store_explicit(&known_id, 0, memory_order_relaxed);
+}
+
+static int process_id(void)
+{
+	static atomic_flag watched = ATOMIC_FLAG_INIT;
+	int id = atomic_load_explicit(&known_id, memory_order_relaxed);
+	if (id != 0)
+		return id;
+	id = (int)getpid();
+	/* a daemon's lines are those of the child */
+	if (atomic_flag_test_and_set(&watched) || pthread_atfork(NULL, NULL, forget_id) == 0)
+		atomic_store_explicit(&known_id, id, memory_order_relaxed);
+	else
+		atomic_flag_clear(&watched);
+	return id;
+}
+
 /* "2026-07-10 12:00:00.123 UTC [4711] " */
 static size_t stamp_write(char *line, size_t room)
 {
@@ -239,9 +263,8 @@ static size_t stamp_write(char *line, size_t room)
 			snprintf(stamp.zone, sizeof(stamp.zone), "?");
 		stamp.second = now.tv_sec;
 	}
-	int size = snprintf(line, room, "%s.%03ld %s [%d] ", stamp.day, now.tv_nsec / 1000000,
-	                    stamp.zone, (int)getpid());
-	return size < 0 ? 0 : MIN((size_t)size, room - 1);
+	return text_format(line, room, "%s.%03ld %s [%d] ", stamp.day, now.tv_nsec / 1000000,
+	                   stamp.zone, process_id());
 }
 
 /* As much of the message as fits, with a tab behind each newline. */
@@ -250,9 +273,15 @@ static size_t message_write(char *line, size_t room, const char *message)
 	size_t length = strlen(message), size = 0;
 	while (length > 0 && message[length - 1] == '\n')
 		length--;
-	for (size_t i = 0; i < length && room - size >= 2; i++) {
-		line[size++] = message[i];
-		if (message[i] == '\n')
+	while (length > 0 && room - size >= 2) {
+		const char *end = memchr(message, '\n', length);
+		size_t part = end == NULL ? length : (size_t)(end - message) + 1;
+		part = MIN(part, room - size - 1);
+		memcpy(line + size, message, part);
+		size += part;
+		message += part;
+		length -= part;
+		if (line[size - 1] == '\n')
 			line[size++] = '\t';
 	}
 	return size;
@@ -266,12 +295,11 @@ void log_line(enum log_level level, const char *format, ...)
 	char message[MESSAGE_MAX], line[LINE_MAX_SIZE];
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(message, sizeof(message), format, arguments);
+	text_vformat(message, sizeof(message), format, arguments);
 	va_end(arguments);
 
 	size_t size = stamp_write(line, sizeof(line));
-	int word = snprintf(line + size, sizeof(line) - size, "%s ", levels[level].word);
-	size += (size_t)word;
+	size += text_format(line + size, sizeof(line) - size, "%s ", levels[level].word);
 	size += message_write(line + size, sizeof(line) - size - 1, message);
 	line[size++] = '\n';
 	destination_write(&to_stderr, line, size);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 /* "fe80::1%eth0": a link-local address means something only on a link. */
 static bool v6_literal(struct sockaddr_in6 *v6, const char *text)
 {
@@ -105,9 +107,12 @@ bool addr_equal(const struct addr *a, const struct addr *b)
 void addr_host_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
 {
 	if (addr->family == AF_UNIX)
-		snprintf(text, ADDR_TEXT_MAX, "unix");
+		text_set(text, ADDR_TEXT_MAX, "unix");
+	else if (addr->family == AF_INET)
+		text_format(text, ADDR_TEXT_MAX, "%u.%u.%u.%u", addr->ip[0], addr->ip[1],
+		            addr->ip[2], addr->ip[3]);
 	else if (inet_ntop(addr->family, addr->ip, text, ADDR_TEXT_MAX) == NULL)
-		snprintf(text, ADDR_TEXT_MAX, "none");
+		text_set(text, ADDR_TEXT_MAX, "none");
 }
 
 void addr_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
@@ -116,10 +121,12 @@ void addr_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
 	addr_host_text(addr, host);
 	enum { HOST_SHOWN = ADDR_TEXT_MAX - 16 }; /* far longer than any of them */
 	switch (addr->family) {
-	case AF_INET: snprintf(text, ADDR_TEXT_MAX, "%.*s:%u", HOST_SHOWN, host, addr->port); break;
-	case AF_INET6:
-		snprintf(text, ADDR_TEXT_MAX, "[%.*s]:%u", HOST_SHOWN, host, addr->port);
+	case AF_INET:
+		text_format(text, ADDR_TEXT_MAX, "%.*s:%u", HOST_SHOWN, host, addr->port);
 		break;
-	default: memcpy(text, host, ADDR_TEXT_MAX); break;
+	case AF_INET6:
+		text_format(text, ADDR_TEXT_MAX, "[%.*s]:%u", HOST_SHOWN, host, addr->port);
+		break;
+	default: text_set(text, ADDR_TEXT_MAX, host); break;
 	}
 }

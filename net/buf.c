@@ -111,7 +111,7 @@ struct buf *buf_block(struct buf_pool *pool, uint32_t size)
 	if (tier == BUF_BLOCK_SIZES) {
 		buf = block_large(pool, size);
 	} else {
-		buf = slab_acquire(&pool->blocks[tier]);
+		buf = slab_acquire_raw(&pool->blocks[tier]);
 		if (buf != NULL)
 			*buf = (struct buf){.capacity = BLOCKS[tier].size, .id = tier};
 	}

@@ -67,7 +67,7 @@ static void piece_lift(struct conn *conn, struct conn_piece *piece)
 
 static struct conn_piece *piece_acquire(struct conn *conn)
 {
-	return conn->piece.buf == NULL ? &conn->piece : slab_acquire(&conn->loop->pieces);
+	return conn->piece.buf == NULL ? &conn->piece : slab_acquire_raw(&conn->loop->pieces);
 }
 
 /* After piece_lift(). */
@@ -284,7 +284,7 @@ void conn_flush(struct conn *conn)
 	conn_begin(conn, OP_SEND);
 	conn->hasty = conn_may_hasten(conn);
 	if (conn->queue.first->next != NULL)
-		conn->gather = slab_acquire(&loop->gathers);
+		conn->gather = slab_acquire_raw(&loop->gathers);
 	if (conn->gather != NULL)
 		send_gather(conn, user_data);
 	else /* one piece; or no memory for a gather, then one after the other */

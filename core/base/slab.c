@@ -98,7 +98,7 @@ static void pattern_check(const struct slab *slab, const void *object)
 #endif
 }
 
-void *slab_acquire(struct slab *slab)
+void *slab_acquire_raw(struct slab *slab)
 {
 	if (slab->limit != 0 && slab->used >= slab->limit)
 		return NULL;
@@ -109,7 +109,14 @@ void *slab_acquire(struct slab *slab)
 	pattern_check(slab, object);
 	slab->free = object->next;
 	slab->used++;
-	memset(object, 0, slab->object_size);
+	return object;
+}
+
+void *slab_acquire(struct slab *slab)
+{
+	void *object = slab_acquire_raw(slab);
+	if (object != NULL)
+		memset(object, 0, slab->object_size);
 	return object;
 }
 

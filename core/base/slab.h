@@ -30,6 +30,10 @@ void slab_fini(struct slab *slab);
 
 /* Returns a zeroed object, or NULL at the limit or without memory. */
 void *slab_acquire(struct slab *slab);
+
+/* The same, but with whatever bytes are in it. */
+void *slab_acquire_raw(struct slab *slab);
+
 void slab_release(struct slab *slab, void *object);
 
 /* The slot of an object in use; O(number of chunks). */

@@ -1,20 +1,184 @@
-/* text.c - see text.h. */
+/*
+ * text.c - see text.h.
+ *
+ * A conversion that is not known here makes printf do the whole text.
+ */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/check.h"
 
-void text_format(char *to, size_t room, const char *format, ...)
+struct out {
+	char *at, *end;
+};
+
+static void out_bytes(struct out *out, const char *bytes, size_t size)
+{
+	size_t left = (size_t)(out->end - out->at);
+	size_t part = MIN(size, left);
+	memcpy(out->at, bytes, part);
+	out->at += part;
+}
+
+static void out_fill(struct out *out, char byte, size_t count)
+{
+	while (count-- > 0 && out->at < out->end)
+		*out->at++ = byte;
+}
+
+/* What stands between % and the letter of a conversion. */
+struct conversion {
+	bool prefixed, zeros; /* # 0 */
+	size_t width;
+	size_t precision; /* SIZE_MAX: none */
+	int longs;        /* l: 1, ll: 2, z: 3 */
+	char letter;
+};
+
+static size_t number_read(const char **format)
+{
+	size_t number = 0;
+	while (**format >= '0' && **format <= '9' && number < 10000)
+		number = number * 10 + (size_t)(*(*format)++ - '0');
+	return number;
+}
+
+static struct conversion conversion_read(const char **format, va_list *arguments)
+{
+	struct conversion it = {.precision = SIZE_MAX};
+	for (; **format == '#' || **format == '0'; (*format)++) {
+		it.prefixed |= **format == '#';
+		it.zeros |= **format == '0';
+	}
+	it.width = number_read(format);
+	if (**format == '.') {
+		(*format)++;
+		if (**format == '*') {
+			int precision = va_arg(*arguments, int);
+			it.precision = precision < 0 ? SIZE_MAX : (size_t)precision;
+			(*format)++;
+		} else {
+			it.precision = number_read(format);
+		}
+	}
+	for (; **format == 'l' && it.longs < 2; (*format)++)
+		it.longs++;
+	if (**format == 'z') {
+		it.longs = 3;
+		(*format)++;
+	}
+	it.letter = **format;
+	*format += it.letter != '\0';
+	return it;
+}
+
+static uint64_t argument_number(const struct conversion *it, va_list *arguments, bool is_signed)
+{
+	switch (it->longs) {
+	case 1: return va_arg(*arguments, unsigned long);
+	case 2: return va_arg(*arguments, unsigned long long);
+	case 3: return va_arg(*arguments, size_t);
+	default: break;
+	}
+	if (is_signed)
+		return (uint64_t)(int64_t)va_arg(*arguments, int);
+	return va_arg(*arguments, unsigned);
+}
+
+static void out_number(struct out *out, const struct conversion *it, uint64_t number)
+{
+	static const char hex[] = "0123456789abcdef";
+	bool is_hex = it->letter == 'x';
+	bool minus = !is_hex && it->letter != 'u' && number > INT64_MAX;
+	uint64_t rest = minus ? 0 - number : number;
+	char digits[24];
+	size_t at = sizeof digits;
+	do {
+		digits[--at] = is_hex ? hex[rest & 15] : hex[rest % 10];
+		rest = is_hex ? rest >> 4 : rest / 10;
+	} while (rest != 0);
+	bool prefixed = is_hex && it->prefixed && number != 0;
+	size_t size = sizeof digits - at + minus + 2U * prefixed;
+	size_t fill = it->width > size ? it->width - size : 0;
+	if (!it->zeros)
+		out_fill(out, ' ', fill);
+	if (minus)
+		out_bytes(out, "-", 1);
+	if (prefixed)
+		out_bytes(out, "0x", 2);
+	if (it->zeros)
+		out_fill(out, '0', fill);
+	out_bytes(out, digits + at, sizeof digits - at);
+}
+
+/* False: printf must do it. */
+static bool out_conversion(struct out *out, const struct conversion *it, va_list *arguments)
+{
+	bool plain = it->precision == SIZE_MAX && it->width == 0;
+	switch (it->letter) {
+	case 's': {
+		const char *text = va_arg(*arguments, const char *);
+		if (text == NULL || it->width != 0 || it->longs != 0)
+			return false;
+		out_bytes(out, text, strnlen(text, it->precision));
+		return true;
+	}
+	case 'c': {
+		char byte = (char)va_arg(*arguments, int);
+		out_bytes(out, &byte, 1);
+		return plain;
+	}
+	case 'd':
+	case 'i':
+	case 'u':
+	case 'x':
+		out_number(out, it, argument_number(it, arguments, it->letter < 'u'));
+		return it->precision == SIZE_MAX;
+	case '%': out_bytes(out, "%", 1); return plain;
+	default: return false;
+	}
+}
+
+static bool out_format(struct out *out, const char *format, va_list *arguments)
+{
+	for (;;) {
+		size_t size = (size_t)(strchrnul(format, '%') - format);
+		out_bytes(out, format, size);
+		format += size;
+		if (*format++ == '\0')
+			return true;
+		struct conversion it = conversion_read(&format, arguments);
+		if (!out_conversion(out, &it, arguments))
+			return false;
+	}
+}
+
+size_t text_vformat(char *to, size_t room, const char *format, va_list arguments)
+{
+	CHECK(room > 0);
+	struct out out = {to, to + room - 1};
+	va_list copy;
+	va_copy(copy, arguments);
+	bool known = out_format(&out, format, &copy);
+	va_end(copy);
+	*out.at = '\0';
+	if (known)
+		return (size_t)(out.at - to);
+	int size = vsnprintf(to, room, format, arguments);
+	CHECK(size >= 0);
+	return MIN((size_t)size, room - 1);
+}
+
+size_t text_format(char *to, size_t room, const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	int size = vsnprintf(to, room, format, arguments);
+	size_t size = text_vformat(to, room, format, arguments);
 	va_end(arguments);
-	CHECK(size >= 0);
+	return size;
 }
 
 void text_set(char *to, size_t room, const char *from)
