@@ -11,6 +11,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "bench/micro.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,11 @@
 #include "cancel/table.h"
 #include "core/base/bytes.h"
 #include "core/base/check.h"
+#include "core/statements.h"
 #include "net/mail.h"
 #include "net/wheel.h"
 #include "proto/scan.h"
+#include "proto/statement.h"
 #include "proto/track.h"
 
 /* ------------------------------------------------------------------- messages */
@@ -123,7 +126,7 @@ enum { KEYS = 1024, KEY_SEED = 12345, LOOKUPS = 32 };
 /* The first half is in the table. */
 static struct cancel_key keys[2 * KEYS];
 static struct cancel_table *table;
-static void *table_memory;
+static void *cancel_memory;
 static uint32_t next_key;
 
 static struct span key_span(const struct cancel_key *key)
@@ -134,9 +137,9 @@ static struct span key_span(const struct cancel_key *key)
 static void cancel_open(void)
 {
 	size_t size = cancel_table_size(KEYS);
-	CHECK(posix_memalign(&table_memory, 64, size) == 0);
-	memset(table_memory, 0, size);
-	table = cancel_table_init(table_memory, size, KEY_SEED);
+	CHECK(posix_memalign(&cancel_memory, 64, size) == 0);
+	memset(cancel_memory, 0, size);
+	table = cancel_table_init(cancel_memory, size, KEY_SEED);
 	srandom(KEY_SEED);
 	for (uint32_t i = 0; i < 2 * KEYS; i++) {
 		uint8_t random_bytes[sizeof keys[i].bytes];
@@ -150,7 +153,7 @@ static void cancel_open(void)
 
 static void cancel_close(void)
 {
-	free(table_memory);
+	free(cancel_memory);
 }
 
 static void cancel_hit(uint32_t rounds)
@@ -268,6 +271,88 @@ static void mail_none(uint32_t rounds)
 
 /* ----------------------------------------------------------------------- rows */
 
+/* ----------------------------------------------------------------- statements */
+
+/* A client with names, all prepared on one server; each round takes the next. */
+enum { NAMES = 64, NAME_ROOM = 16 };
+
+static const uint8_t statement_secret[STATEMENT_SECRET_SIZE] = "not a secret";
+static struct statements statements;
+static struct names names;
+static struct cache cache;
+static struct journal journal;
+static uint8_t binds[NAMES][64];
+static uint32_t bind_sizes[NAMES];
+static char binds_text[] = TEXT; /* not const: the compiler must not know */
+
+static void statements_open(void)
+{
+	CHECK(statements_init(&statements, statement_secret));
+	cache_init(&cache);
+	for (uint32_t i = 0; i < NAMES; i++) {
+		uint8_t text[sizeof TEXT + 16] = TEXT;
+		char name[NAME_ROOM];
+		int size = snprintf(name, sizeof name, "S_%u", i);
+		text[sizeof TEXT - 2] = (uint8_t)i;
+		struct statement *statement = statement_acquire(&statements,
+		                                                span_of(text, sizeof TEXT + 2));
+		struct span key = span_of(name, (size_t)size);
+		CHECK(statement != NULL && size > 0 &&
+		      names_set(&statements, &names, &journal, key, statement, 0) &&
+		      cache_set(&statements, &cache, &journal, statement, true, 0));
+		statement_release(&statements, statement);
+		memcpy(binds[i], "B\0\0\0\0\0", 6);
+		memcpy(binds[i] + 6, name, (size_t)size + 1);
+		bind_sizes[i] = 6 + (uint32_t)size + 1 + 6;
+		write_u32(binds[i] + 1, bind_sizes[i] - 1);
+	}
+	journal_commit(&statements, &journal, &names, &cache, 1);
+}
+
+static void statements_close(void)
+{
+	journal_drop(&statements, &journal, &names, &cache);
+	names_fini(&statements, &names);
+	names = (struct names){0};
+	cache_fini(&statements, &cache);
+	statements_fini(&statements);
+}
+
+/* What a Bind by name needs to know: the names in it, whose statement that is, and
+ * whether the server has it. */
+static void statements_bind(uint32_t rounds)
+{
+	for (; rounds > 0; rounds--) {
+		uint32_t which = rounds % NAMES;
+		struct head head;
+		struct span bind = span_of(binds[which], bind_sizes[which]);
+		CHECK(head_read(&head, bind, bind.size) == HEAD_OK);
+		const struct name *name = names_find(&names, statement_key(head.name));
+		CHECK(name != NULL);
+		struct prepared *prepared = cache_find(&cache, name->statement);
+		CHECK(prepared != NULL && prepared->present);
+		cache_touch(&cache, prepared);
+	}
+}
+
+/* A Parse of a text that is known. */
+static void statements_parse(uint32_t rounds)
+{
+	const struct statement *known = names_find(&names, span_of("S_7", 3))->statement;
+	for (; rounds > 0; rounds--) {
+		struct statement *statement = statement_acquire(&statements,
+		                                                span_of(known->body, known->size));
+		CHECK(statement == known);
+		statement_release(&statements, statement);
+	}
+}
+
+static void statements_query(uint32_t rounds)
+{
+	for (; rounds > 0; rounds--)
+		CHECK(!sql_may_forget(span_of(binds_text, strlen(binds_text))));
+}
+
 const struct micro_row micro_rows[] = {
 	{"scan: simple query and its answer", "message", SIMPLE_MESSAGES, NULL, NULL, scan_simple},
 	{"scan: extended query and its answer", "message", EXTENDED_MESSAGES, NULL, NULL,
@@ -285,6 +370,11 @@ const struct micro_row micro_rows[] = {
 	{"wheel: how long to wait", "question", 1, wheel_open, NULL, wheel_wait},
 	{"mail: one, the bell rung by a system call", "mail", 1, mail_open, mail_close, mail_one},
 	{"mail: 16 before they are taken", "mail", MAILS, mail_open, mail_close, mail_many},
+	{"statements: a Bind by name, of 64", "Bind", 1, statements_open, statements_close,
+         statements_bind},
+	{"statements: a Parse with a text of 40 bytes", "Parse", 1, statements_open,
+         statements_close, statements_parse},
+	{"statements: does a Query forget any?", "question", 1, NULL, NULL, statements_query},
 	{"mail: none there", "look", 1, mail_open, mail_close, mail_none},
 };
 

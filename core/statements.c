@@ -12,7 +12,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/statements.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +70,12 @@ static size_t statement_memory(uint32_t size)
 	return MAX(sizeof(struct statement), offsetof(struct statement, body) + size);
 }
 
+static void hex(char to[16], uint64_t value)
+{
+	for (int i = 15; i >= 0; i--, value >>= 4)
+		to[i] = "0123456789abcdef"[value & 15];
+}
+
 static struct statement *statement_new(struct statements *all, struct span body, XXH128_hash_t hash)
 {
 	struct statement *made = malloc(statement_memory(body.size));
@@ -81,8 +86,9 @@ static struct statement *statement_new(struct statements *all, struct span body,
 	                           .holders = 1,
 	                           .size = body.size,
 	                           .hash = hash.high64};
-	(void)snprintf(made->name, sizeof made->name, STATEMENT_PREFIX "%016llx%016llx",
-	               (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+	memcpy(made->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX));
+	hex(made->name + strlen(STATEMENT_PREFIX), hash.high64);
+	hex(made->name + strlen(STATEMENT_PREFIX) + 16, hash.low64);
 	if (body.size > 0)
 		memcpy(made->body, body.data, body.size);
 	*bucket = made;
