@@ -107,8 +107,8 @@ KNOWN = {
         lambda rules: rules.free or rules.fresh or not rules.lost,
     "deallocate within copy":  # [Q(copy ..) Q(deallocate s1)]: complains of a Close, not of a Query
         lambda rules: rules.free or not rules.copying or not rules.forgets,
-    "skipped parse":  # [Q(copy ..) c E(nope) D(S,s1) S B('',s1) S] where the server lacks s1: 26000
-        lambda rules: rules.free or not rules.copied or rules.name not in rules.used,
+    "named behind copy":  # [Q(copy ..) c E(nope) D(S,s1) S B('',s1) S] where the server lacks s1: 26000
+        lambda rules: rules.free or not rules.copied,
     "named deallocate":  # P(s1,'deallocate s2') and its like under a name: not looked at
         lambda rules: rules.free or not rules.named_reset,
 }
@@ -159,7 +159,6 @@ class Rules:
         """A new sequence: the last one was brought to its end, outside any transaction."""
         self.block = self.fresh = self.copied = self.over = False
         self.served = self.served_level = False  # a named statement since the last Sync; an isolation level
-        self.using, self.used = set(), set()  # named statements in this group, in those before it
         self.lost = False  # the unnamed statement, by a Query that an error has skipped
         self.copying = 0  # so many CopyDone may be wanted
         self.clean, self.group = True, []
@@ -185,7 +184,6 @@ class Rules:
         if kind in "SQF":
             self.group, self.bound = [], set()
             self.served = self.served_level = False
-            self.used |= self.using
         return True
 
     def follow(self, message):
@@ -261,7 +259,7 @@ class Rules:
         self.served_level = "isolation" in text
         self.served = self.served or bool(name)
         self.named_reset = bool(name) and text in FORGET
-        if not known("named deallocate", self):
+        if not known("named deallocate", self) or name and not known("named behind copy", self):
             return False
         if not name:
             self.fresh = True
@@ -295,11 +293,9 @@ class Rules:
         """Whether a statement may be bound or described."""
         if not statement:
             return self.unnamed()
-        self.name = statement
-        if self.served_level or not known("skipped parse", self):
+        if self.served_level or not known("named behind copy", self):
             return False
         self.served = True
-        self.using.add(statement)
         return True
 
     def unnamed(self):
