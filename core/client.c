@@ -87,7 +87,7 @@ void client_log(const struct client *client, int level, const char *format, ...)
 	char peer[ADDR_TEXT_MAX];
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
+	text_vformat(text, sizeof text, format, arguments);
 	va_end(arguments);
 	addr_text(&client->address, peer);
 	if (client->is_unix)

@@ -64,7 +64,7 @@ struct name *name_find(const struct client *client, struct span name)
 static bool waits(const struct server *server, uint32_t pending, uint32_t position)
 {
 	return !is_settled(pending, position, server->track.batch) &&
-	       server->track.copy == COPY_NONE;
+	       !track_waits_for_data(&server->track);
 }
 
 bool name_waits(const struct server *server, const struct name *name)
@@ -93,7 +93,7 @@ bool is_full_for(const struct server *server, const struct statement *statement)
 
 bool may_prepare(const struct server *server, const struct statement *statement)
 {
-	return !is_full_for(server, statement) || server->track.copy != COPY_NONE ||
+	return !is_full_for(server, statement) || track_waits_for_data(&server->track) ||
 	       cache_oldest(&server->cache, server->track.batch) != NULL;
 }
 

@@ -156,7 +156,7 @@ static bool unnamed_waits(const struct server *server)
 		uint32_t position = server->unnamed_changes[i].position;
 		if (!position_before(position, server->track.base) &&
 		    position_before(position, server->track.batch))
-			return server->track.copy == COPY_NONE;
+			return !track_waits_for_data(&server->track);
 	}
 	return false;
 }
@@ -264,7 +264,7 @@ enum verdict named_query(struct client *client, struct run *run, const struct sa
 		verdict = said_raw(client, run, said);
 		break;
 	case SQL_UNCLEAR:
-		if (server->journal.count > 0 && server->track.copy == COPY_NONE)
+		if (journal_waits(server))
 			return VERDICT_HOLD;
 		server->unclear = true;
 		server->unclear_position = track_position(&server->track);

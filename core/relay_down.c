@@ -266,8 +266,8 @@ void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t 
 	if (client == NULL)
 		return;
 	down_flush(server, &run);
-	if (client->ended && track_owes(&server->track) && !track_will_end(&server->track)) {
-		client_close(client, client->reason); /* a COPY waits for data from it */
+	if (client->ended && client->held_first == NULL && !track_will_end(&server->track)) {
+		client_close(client, client->reason); /* its COPY, or a skip to Sync, has no end */
 		return;
 	}
 	if (client->held_first != NULL && client->state == CLIENT_READY && !server->vars_unproven &&

@@ -248,7 +248,7 @@ static enum verdict decide(struct client *client, struct run *run, const struct 
 		server->unclear = false;
 	if (server->track.skipping || status == HEAD_BROKEN)
 		return said_raw(client, run, said); /* discarded, or refused, by the server */
-	if (server->unclear && server->track.copy == COPY_NONE)
+	if (server->unclear && !track_waits_for_data(&server->track))
 		return VERDICT_HOLD;
 	switch (said->type) {
 	case 'Q': return named_query(client, run, said);

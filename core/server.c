@@ -52,7 +52,7 @@ void server_log(const struct server *server, int level, const char *format, ...)
 	char peer[ADDR_TEXT_MAX];
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
+	text_vformat(text, sizeof text, format, arguments);
 	va_end(arguments);
 	struct addr_short addr = addr_shorten(&server->address);
 	addr_text(&addr, peer);

@@ -368,13 +368,18 @@ bool track_owes(const struct track *track)
 	return track->count > 0;
 }
 
+bool track_waits_for_data(const struct track *track)
+{
+	return is_copying_in(track) && kind_at(track, syncs_behind_head(track) + 1) != COPY_END;
+}
+
 bool track_will_end(const struct track *track)
 {
 	uint32_t last = track->count;
 	while (last > 0 && kind_at(track, last - 1) == COPY_END)
 		last--;
 	uint8_t kind = last > 0 ? kind_at(track, last - 1) : 0;
-	return (kind == 'S' || kind == 'Q' || kind == 'F') && !is_copying_in(track);
+	return (kind == 'S' || kind == 'Q' || kind == 'F') && !track_waits_for_data(track);
 }
 
 bool track_is_skipping_own(const struct track *track)

@@ -123,6 +123,10 @@ bool track_is_free(const struct track *track);
 /* Whether replies are owed (a c or f that nobody waits for does not count). */
 bool track_owes(const struct track *track);
 
+/* Whether a COPY goes on that its client has not ended: the server answers nothing
+ * until it has been told more. */
+bool track_waits_for_data(const struct track *track);
+
 /* Whether the server will come to rest by what it has been sent: what is owed
  * ends with a Sync, a Query or a FunctionCall, and no COPY waits for data. */
 bool track_will_end(const struct track *track);

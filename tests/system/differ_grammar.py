@@ -92,23 +92,12 @@ def written(text, client):
 
 # What is different today and should not be; without the line here it is asked for.
 KNOWN = {
-    "skipped terminate":  # [B('',unknown) Q(select 1) X]: the pooler waits for the answer to Q for ever
-        lambda rules: rules.clean,
-    "terminate behind copy":  # [Q(copy ..)] [c S X]: CopyDone is not answered
-        lambda rules: not rules.copied,
     "sync behind copy data":  # [Q(copy ..) d(bad) S]: the pooler loses count, the client waits for ever
         lambda rules: not (rules.copying and any(m[0] == "d" for m in rules.group)),
     "deallocate among several":  # Q(select 1; deallocate s1): not looked at unless alone
         lambda rules: rules.free or not rules.several,
-    "reset waits for ever":  # [P(s1,'select 1') Q(begin; .. deallocate sq; commit)]: no answer at all
-        lambda rules: rules.free or not rules.named or not rules.resets or
-        not any(m[0] in "PBDC" and any(n in Rules.NAMED for n in m[1:3]) for m in rules.group),
-    "unnamed is lost":  # in a block: [B(q,unknown) Q(select 1) S] [B(p,'') S]: it was there before
-        lambda rules: rules.free or rules.fresh or not rules.lost,
     "deallocate within copy":  # [Q(copy ..) Q(deallocate s1)]: complains of a Close, not of a Query
         lambda rules: rules.free or not rules.copying or not rules.forgets,
-    "named behind copy":  # [Q(copy ..) c E(nope) D(S,s1) S B('',s1) S] where the server lacks s1: 26000
-        lambda rules: rules.free or not rules.copied,
     "named deallocate":  # P(s1,'deallocate s2') and its like under a name: not looked at
         lambda rules: rules.free or not rules.named_reset,
 }
