@@ -64,6 +64,7 @@ struct client {
 	struct login *login;     /* until it is logged in */
 	struct console *console; /* in CONSOLE */
 	struct held *held_first, *held_last;
+	uint64_t unnamed;          /* its statement without name, by a number; 0: none */
 	struct extended *extended; /* its prepared statements (core/relay_named.h) */
 	struct part part;          /* of a message that is being looked into */
 	struct vars vars;

@@ -67,7 +67,8 @@ static void pool_close_servers(struct pool *pool, const char *reason)
 static uint32_t servers_busy(const struct pool *pool)
 {
 	return pool->servers[SERVER_ACTIVE].count + pool->servers[SERVER_TESTED].count +
-	       pool->servers[SERVER_BEING_CANCELED].count + pool->servers[SERVER_LENDING].count;
+	       pool->servers[SERVER_BEING_CANCELED].count + pool->servers[SERVER_LENDING].count +
+	       pool->servers[SERVER_CLOSING].count; /* seen by PostgreSQL until its end */
 }
 
 static uint32_t servers_outdated(const struct pool *pool)

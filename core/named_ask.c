@@ -90,12 +90,14 @@ bool named_prepare(struct client *client, struct statement *statement)
 
 void named_close_unnamed(struct client *client)
 {
+	named_unnamed_is(client->server, 0);
 	send_close(client->server, "");
 }
 
 void named_parse_unnamed(struct client *client, const struct statement *statement)
 {
 	struct server *server = client->server;
+	named_unnamed_is(server, ++client->worker->unnamed_count);
 	track_ask(&server->track, 'P', TRACK_QUIET);
 	named_send_parse(server, "", span_of(statement->body, statement->size));
 }

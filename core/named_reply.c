@@ -165,38 +165,46 @@ static bool is_within(uint32_t position, uint32_t from, uint32_t to)
 	return position - from < to - from;
 }
 
-void named_unnamed_is(struct server *server, uint64_t client_id)
+void named_unnamed_is(struct server *server, uint64_t which)
 {
+	struct client *client = server->client;
 	struct unnamed_change *changes = server->unnamed_changes;
+	uint64_t mine = client != NULL ? client->unnamed : 0;
 	uint32_t count = 0;
-	if (server->unnamed_of == client_id && client_id == 0)
+	if (server->unnamed == which && mine == which)
 		return;
 	for (uint32_t i = 0; i < server->unnamed_change_count; i++)
 		if (!position_before(changes[i].position, server->track.base))
 			changes[count++] = changes[i];
 	if (count == UNNAMED_CHANGES_MAX) {
 		memmove(changes, changes + 1, (count - 1) * sizeof changes[0]);
-		changes[0].before = 0; /* not known any more */
+		changes[0].before = changes[0].client_before = 0; /* not known any more */
 		count--;
 	}
 	changes[count] = (struct unnamed_change){
 		.position = track_position(&server->track),
-		.before = server->unnamed_of,
+		.before = server->unnamed,
+		.client_before = mine,
 	};
 	server->unnamed_change_count = count + 1;
-	server->unnamed_of = client_id;
+	server->unnamed = which;
+	if (client != NULL)
+		client->unnamed = which;
 }
 
 /* What was skipped has changed nothing; what failed has left none. */
 static void unnamed_failed(struct server *server, uint32_t from, uint32_t to)
 {
+	struct client *client = server->client;
 	struct unnamed_change *changes = server->unnamed_changes;
 	uint32_t count = server->unnamed_change_count;
 	for (uint32_t i = count; i > 0; i--) {
 		if (!is_within(changes[i - 1].position, from, to))
 			continue;
 		bool at_head = changes[i - 1].position == from;
-		server->unnamed_of = at_head ? 0 : changes[i - 1].before;
+		server->unnamed = at_head ? 0 : changes[i - 1].before;
+		if (client != NULL)
+			client->unnamed = at_head ? 0 : changes[i - 1].client_before;
 		memmove(changes + i - 1, changes + i, (count - i) * sizeof changes[0]);
 		count--;
 	}

@@ -2,7 +2,7 @@
  * named_unnamed.c - statements without name, and SQL that forgets names.
  *
  * A Parse without name passes; what the server then has is the client's
- * (server->unnamed_of).  It is kept here only if its batch ends, or its buffer
+ * (client->unnamed).  It is kept here only if its batch ends, or its buffer
  * goes, before a Bind has used it, since hardly anybody binds it again later.
  *
  * DEALLOCATE of a name that is the client's only here is done by the server to
@@ -70,7 +70,7 @@ static enum verdict parse_sacrifice(struct client *client, struct run *run)
 	relay_up_flush(client, run);
 	relay_count(client);
 	named_sacrifice(client);
-	named_unnamed_is(server, client->id);
+	named_unnamed_is(server, ++client->worker->unnamed_count);
 	track_ask(&server->track, 'P', TRACK_PLAIN);
 	named_send_parse(server, "", span_of(body, sizeof body));
 	return VERDICT_DROP;
@@ -139,7 +139,7 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 		client->extended->unnamed_effect = (uint8_t)effect;
 	if (effect == SQL_DEALLOCATE)
 		return parse_sacrifice(client, run);
-	named_unnamed_is(server, client->id);
+	named_unnamed_is(server, ++client->worker->unnamed_count);
 	if (whole) {
 		run->unnamed = body;
 		run->unnamed_position = track_position(&server->track);
@@ -161,15 +161,18 @@ static bool unnamed_waits(const struct server *server)
 	return false;
 }
 
+static bool has_unnamed(const struct client *client)
+{
+	return client->unnamed != 0 && client->server->unnamed == client->unnamed;
+}
+
 /* The server's is another's, or of another time. */
 static void have_unnamed(struct client *client, struct run *run)
 {
-	struct server *server = client->server;
 	const struct extended *extended = client->extended;
-	if (server->unnamed_of == client->id)
+	if (has_unnamed(client))
 		return;
 	relay_up_flush(client, run);
-	named_unnamed_is(server, client->id);
 	if (extended != NULL && extended->unnamed != NULL)
 		named_parse_unnamed(client, extended->unnamed);
 	else
@@ -183,7 +186,7 @@ enum verdict use_unnamed(struct client *client, struct run *run, const struct sa
 	if (extended != NULL && extended->unnamed_named) {
 		verdict = use_renamed(client, run, said, extended->unnamed);
 	} else {
-		if (client->server->unnamed_of != client->id && unnamed_waits(client->server))
+		if (!has_unnamed(client) && unnamed_waits(client->server))
 			return VERDICT_HOLD;
 		have_unnamed(client, run);
 		verdict = said_raw(client, run, said);

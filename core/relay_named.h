@@ -102,9 +102,9 @@ void named_committed(struct server *server);
 /* After the track has seen a reply. */
 void named_replied(struct server *server, uint8_t type);
 
-/* The request that is asked next makes the statement without name a client's, or
- * nobody's (0). */
-void named_unnamed_is(struct server *server, uint64_t client_id);
+/* By the request that is asked next, the server has that statement without name
+ * (client->unnamed, which becomes it too), or none that counts (0). */
+void named_unnamed_is(struct server *server, uint64_t which);
 
 /* Requests that are answered here and have come to their turn are. */
 void named_answer(struct server *server);

@@ -51,10 +51,10 @@ struct server {
 	struct vars vars;
 	struct cache cache;     /* what is prepared on it */
 	struct journal journal; /* and what hangs on replies */
-	uint64_t unnamed_of; /* id of the client whose statement without name it has; 0: of none */
+	uint64_t unnamed; /* which statement without name it has (client->unnamed); 0: of nobody */
 	struct unnamed_change {
 		uint32_t position; /* of the request that changed it */
-		uint64_t before;
+		uint64_t before, client_before;
 	} unnamed_changes[UNNAMED_CHANGES_MAX]; /* that may be skipped yet */
 	uint32_t unnamed_change_count;
 	uint32_t clash_position, unclear_position;

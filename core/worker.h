@@ -50,7 +50,8 @@ struct worker {
 	struct slab clients, servers, helds, jobs;
 	struct words words;
 	struct statements statements;
-	struct list logins; /* clients not in a pool: STARTUP, AUTH */
+	uint64_t unnamed_count; /* statements without name that were parsed here */
+	struct list logins;     /* clients not in a pool: STARTUP, AUTH */
 	struct list consoles;
 	struct list cancels; /* clients that ask for a cancel */
 	struct list closing; /* clients */

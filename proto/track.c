@@ -141,6 +141,7 @@ enum verdict track_request(struct track *track, uint8_t type)
 	case 'c':
 	case 'f': return request_of_copy(track, type);
 	case 'H':
+		track->flushed = track_position(track);
 		/* Leaves `ready` alone: an idle server does nothing about it, and must
 		 * not be bound to a client for it. */
 		return VERDICT_FORWARD;
@@ -379,7 +380,9 @@ bool track_will_end(const struct track *track)
 	while (last > 0 && kind_at(track, last - 1) == COPY_END)
 		last--;
 	uint8_t kind = last > 0 ? kind_at(track, last - 1) : 0;
-	return (kind == 'S' || kind == 'Q' || kind == 'F') && !track_waits_for_data(track);
+	bool ends = kind == 'S' || kind == 'Q' || kind == 'F' ||
+	            (kind != 0 && track->flushed == track_position(track));
+	return ends && !track_waits_for_data(track);
 }
 
 bool track_is_skipping_own(const struct track *track)

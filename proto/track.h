@@ -62,6 +62,7 @@ struct track {
 	uint32_t head, count;
 	uint32_t base;             /* position of the head: requests that have left the queue */
 	uint32_t batch;            /* position behind the last Sync asked for */
+	uint32_t flushed;          /* position behind the last request that a Flush followed */
 	uint32_t last_ready;       /* of the last request that is answered by a Z */
 	uint32_t cut_from, cut_to; /* positions that the last ErrorResponse made fail */
 	char status;               /* of the last Z: 'I', 'T', 'E'; 0 before the first */
@@ -127,8 +128,8 @@ bool track_owes(const struct track *track);
  * until it has been told more. */
 bool track_waits_for_data(const struct track *track);
 
-/* Whether the server will come to rest by what it has been sent: what is owed
- * ends with a Sync, a Query or a FunctionCall, and no COPY waits for data. */
+/* Whether the server will answer all that is owed by what it has been sent: that
+ * ends with a Sync, a Query, a FunctionCall or a Flush, and no COPY waits for data. */
 bool track_will_end(const struct track *track);
 
 /* Whether what is owed next is our own, so that its replies are dropped. */

@@ -314,3 +314,24 @@ def random_batches_with_one_place(stage):
     for seed in range(4 if not stage.options.long else 100):
         compare_random(stage, f"one place {seed}", 100, names=("", "a", "b", "c"), clients=3,
                        anew=True)
+
+
+@test("max_prepared_statements = 200", databases="test = host=127.0.0.1 port=PG pool_size=2", new=True)
+def unnamed_is_the_last_one(stage):
+    """A statement without name, parsed in one batch and bound in the next on the other server, which has
+    had an earlier one of the same client."""
+    one, other = stage.wire(), stage.wire()
+    for i in range(40):
+        one.send(P("", f"select 'text {i}'"), D("S"), S)
+        same(one.reply(4)[-1], "Zi")
+        other.query("begin")  # takes the server that has just become free
+        one.send(B(), E(), S)
+        same(one.reply(4), ["2", f"D(text {i})", "C(SELECT 1)", "Zi"])
+        if i % 3:
+            other.query("commit")
+        else:
+            one.send(P("", f"select 'again {i}'"), S)
+            same(one.reply(2)[-1], "Zi")
+            other.query("commit")
+            one.send(B(), E(), S)
+            same(one.reply(4), ["2", f"D(again {i})", "C(SELECT 1)", "Zi"])
