@@ -202,9 +202,16 @@ static void unnamed_failed(struct server *server, uint32_t from, uint32_t to)
 		if (!is_within(changes[i - 1].position, from, to))
 			continue;
 		bool at_head = changes[i - 1].position == from;
-		server->unnamed = at_head ? 0 : changes[i - 1].before;
-		if (client != NULL)
-			client->unnamed = at_head ? 0 : changes[i - 1].client_before;
+		uint64_t before = at_head ? 0 : changes[i - 1].before;
+		uint64_t client_before = at_head ? 0 : changes[i - 1].client_before;
+		if (i < count) { /* a later batch has changed it again */
+			changes[i].before = before;
+			changes[i].client_before = client_before;
+		} else {
+			server->unnamed = before;
+			if (client != NULL)
+				client->unnamed = client_before;
+		}
 		memmove(changes + i - 1, changes + i, (count - i) * sizeof changes[0]);
 		count--;
 	}

@@ -335,3 +335,14 @@ def unnamed_is_the_last_one(stage):
             other.query("commit")
             one.send(B(), E(), S)
             same(one.reply(4), ["2", f"D(again {i})", "C(SELECT 1)", "Zi"])
+
+
+@test(KEPT, databases=ONE, new=True)
+def unnamed_behind_a_skipped_one(stage):
+    """A statement without name that an error skips, and later ones in the same send that are not skipped."""
+    alike(stage, [
+        ("A", [D("P"), P("", "select 1"), S, P("", "select 2"), B(), E(), S, P("", "select 3"), B(), E(), S]),
+        ("A", [B(), E(), S]),
+        ("A", [P("", "select 4"), S, D("P"), P("", "select 5"), S, B(), E(), S, P("", "select 6"), S]),
+        ("A", [B(), E(), S]),
+    ])
