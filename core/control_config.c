@@ -36,7 +36,20 @@ static bool connects_alike(const struct database_entry *a, const struct database
 	       a->load_balance_hosts == b->load_balance_hosts;
 }
 
-/* True: some pools connect elsewhere from now on. */
+static bool keeps_names(const struct config *config, const struct pool_record *pool)
+{
+	const struct user_entry *user = config_find_user(config, pool->user->name);
+	const struct database_entry *entry = config_entry_for(config, pool->database->name);
+	int mode = config->settings.pool_mode;
+	if (entry != NULL && entry->pool_mode != POOL_MODE_UNSET)
+		mode = entry->pool_mode;
+	if (user != NULL && user->pool_mode != POOL_MODE_UNSET)
+		mode = user->pool_mode;
+	return mode != POOL_SESSION && config->settings.max_prepared_statements > 0;
+}
+
+/* True: some pools connect elsewhere from now on, or look after the names of statements:
+ * servers that took names as they came would have those of everybody for everybody. */
 static bool pools_reconnect(struct registry *registry, const struct config *old,
                             const struct config *new)
 {
@@ -45,7 +58,8 @@ static bool pools_reconnect(struct registry *registry, const struct config *old,
 	bool any = false;
 	for (uint32_t i = 0; i < count; i++) {
 		const char *name = pools[i]->database->name;
-		if (connects_alike(config_entry_for(old, name), config_entry_for(new, name)))
+		if (connects_alike(config_entry_for(old, name), config_entry_for(new, name)) &&
+		    keeps_names(old, pools[i]) >= keeps_names(new, pools[i]))
 			continue;
 		registry_reconnect(registry, pools[i]);
 		any = true;

@@ -27,7 +27,7 @@ struct lent_server {
 	struct addr_short local;
 	uint8_t key[CANCEL_KEY_SHORT];
 	bool forced;
-	char *values[VARS_MAX];
+	char *values[VARS_MAX], *login_values[VARS_MAX];
 	struct lent_statement *statements; /* the least recently used first */
 };
 
@@ -75,8 +75,10 @@ static bool statements_revive(struct server *server, const struct lent_server *l
 
 static void lent_free(struct lent_server *lent)
 {
-	for (uint32_t i = 0; i < VARS_MAX; i++)
+	for (uint32_t i = 0; i < VARS_MAX; i++) {
 		free(lent->values[i]);
+		free(lent->login_values[i]);
+	}
 	while (lent->statements != NULL) {
 		struct lent_statement *one = lent->statements;
 		lent->statements = one->next;
@@ -118,9 +120,12 @@ void lend_detached(struct server *server)
 	lent->local = server->local;
 	lent->forced = server->forced;
 	memcpy(lent->key, server->key, sizeof lent->key);
-	for (uint32_t i = 0; i < VARS_MAX; i++)
+	for (uint32_t i = 0; i < VARS_MAX; i++) {
 		if (server->vars.values[i] != NULL)
 			lent->values[i] = strdup(server->vars.values[i]->text);
+		if (server->login_vars.values[i] != NULL)
+			lent->login_values[i] = strdup(server->login_vars.values[i]->text);
+	}
 	lent->fd = conn_release(&server->conn);
 	worker->lent++;
 	struct post *post = post_new(POST_LEND, worker->index);
@@ -154,12 +159,14 @@ static struct server *lent_revive(struct worker *worker, struct pool *pool,
 	memcpy(server->key, lent->key, sizeof server->key);
 	server->logged_in = server->login_told = true;
 	CHECK(track_reply(&server->track, 'Z', 'I') == VERDICT_FORWARD);
-	for (uint32_t i = 0; i < VARS_MAX; i++)
-		if (lent->values[i] != NULL) {
+	for (uint32_t i = 0; i < VARS_MAX; i++) {
+		if (lent->values[i] != NULL)
 			vars_set(&worker->words, &server->vars, i, lent->values[i]);
-			if (server->vars.values[i] != NULL)
-				server->vars.values[i]->proven |= 1U << i;
-		}
+		if (server->vars.values[i] != NULL)
+			server->vars.values[i]->proven |= 1U << i;
+		if (lent->login_values[i] != NULL)
+			vars_set(&worker->words, &server->login_vars, i, lent->login_values[i]);
+	}
 	if (!conn_accept(&server->conn, &worker->loop, lent->fd, RING_GROUP_SERVER,
 	                 &server_events)) {
 		server->closed = true;

@@ -72,7 +72,11 @@ void relay_to_start(struct server *server)
 {
 	struct client *client = server->client;
 	struct words *words = &server->worker->words;
-	uint32_t differ = vars_to_start(words, client->start, &client->vars, &server->vars);
+	/* What was RESET is told by what the server reports: others were SET since. */
+	uint32_t among = server->was_discarded ? UINT32_MAX : server->reported;
+	uint32_t differ = vars_to_start(words, client->start, &client->vars, &server->vars,
+	                                &server->login_vars, among);
+	server->to_start = true;
 	for (uint32_t i = 0; i < vars_count(); i++) {
 		if ((differ & 1U << i) == 0)
 			continue;
@@ -142,8 +146,8 @@ void relay_settle(struct server *server)
 	}
 	bool is_session = client->pool->limits.mode == POOL_SESSION;
 	bool stays = is_session || server->track.status == 'T';
-	if (server->was_reset && !track_owes(&server->track)) {
-		server->was_reset = false;
+	if (server->to_start && !track_owes(&server->track)) {
+		server->to_start = false;
 		if (stays && !server->setting_vars)
 			have_vars(client, server);
 	}

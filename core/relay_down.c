@@ -126,11 +126,13 @@ static enum verdict down_ready(struct server *server, struct run *run, char stat
 		return VERDICT_DROP;
 	}
 	down_count(server, status);
-	if (server->was_reset && server->client != NULL && status != 'E' &&
-	    verdict == VERDICT_FORWARD) {
+	bool was_reset = server->was_reset || server->was_discarded;
+	if (was_reset && server->client != NULL && status != 'E' && verdict == VERDICT_FORWARD) {
 		down_flush(server, run);
 		relay_to_start(server);
 	}
+	server->was_reset = server->was_discarded = false;
+	server->reported = 0;
 	if (verdict == VERDICT_FORWARD && is_statement && status != 'I' && server->client) {
 		down_flush(server, run);
 		server_close(server, "transaction blocks not allowed in statement pooling mode");
@@ -154,9 +156,10 @@ static void down_tag(struct server *server, struct span body)
 {
 	struct span tag = span_of(body.data, body.size > 0 ? body.size - 1 : 0);
 	named_tag(server, tag);
-	if (!track_is_skipping_own(&server->track) &&
-	    (span_is(tag, "RESET") || span_is(tag, "DISCARD ALL")))
-		server->was_reset = true;
+	if (track_is_skipping_own(&server->track))
+		return;
+	server->was_reset = server->was_reset || span_is(tag, "RESET");
+	server->was_discarded = server->was_discarded || span_is(tag, "DISCARD ALL");
 }
 
 /* A message that is looked at whole. */

@@ -127,6 +127,7 @@ void server_ended(struct server *server)
 	journal_drop(&worker->statements, &server->journal, NULL, &server->cache);
 	cache_fini(&worker->statements, &server->cache);
 	vars_clear(&worker->words, &server->vars);
+	vars_clear(&worker->words, &server->login_vars);
 	free(track_fini(&server->track));
 	list_remove(&pool->servers[server->state], &server->link);
 	slab_release(&worker->servers, server);
@@ -282,8 +283,10 @@ void server_parameter(struct server *server, const char *name, const char *value
 	else /* too large to be kept: it must not stay for the next client */
 		server->close_needed = true;
 	struct client *client = server->client;
-	if (client != NULL && !server->setting_vars)
+	if (client != NULL && !server->setting_vars) {
 		vars_set(words, &client->vars, (uint32_t)index, value);
+		server->reported |= 1U << index;
+	}
 }
 
 static struct server *server_of(struct conn *conn)

@@ -49,6 +49,7 @@ struct server {
 	struct scan scan;
 	struct part part;
 	struct vars vars;
+	struct vars login_vars; /* what it has after a RESET */
 	struct cache cache;     /* what is prepared on it */
 	struct journal journal; /* and what hangs on replies */
 	uint64_t unnamed; /* which statement without name it has (client->unnamed); 0: of nobody */
@@ -66,6 +67,7 @@ struct server {
 	uint64_t query_us, xact_us; /* running since; 0: none */
 	struct addr address;
 	struct addr_short local;
+	uint32_t reported; /* a bit per parameter: since the last ReadyForQuery */
 	uint32_t epoch;
 	uint32_t lent_to; /* worker, while LENDING */
 	uint8_t key[CANCEL_KEY_SHORT];
@@ -77,7 +79,9 @@ struct server {
 	bool own_failed;             /* the query of our own under way got an error */
 	bool clashes;                /* that Parse is under way */
 	bool unclear;                /* a Query that may forget statements is */
-	bool was_reset;              /* RESET or DISCARD ALL: its client goes back to its start */
+	bool was_reset;              /* a RESET since the last ReadyForQuery */
+	bool was_discarded;          /* or a DISCARD ALL */
+	bool to_start;               /* so its client has gone back to its start */
 	bool schema_changes;         /* its transaction may have changed the schema */
 	bool whole;                  /* the message under way is looked at whole */
 	bool dropping;               /* the rest of the message under way is dropped */

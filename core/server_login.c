@@ -479,6 +479,7 @@ static void ready(struct server *server, struct span body)
 		return;
 	}
 	server->logged_in = true;
+	vars_copy(&server->worker->words, &server->login_vars, &server->vars);
 	if (entry != NULL && entry->connect_query != NULL && *entry->connect_query != '\0')
 		server_query_own(server, entry->connect_query);
 	else

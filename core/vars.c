@@ -280,17 +280,31 @@ static void word_replace(struct words *words, struct word **at, struct word *by)
 	*at = by;
 }
 
+/* All that it asked for is as at the login, and some of it was not before: RESET ALL. */
+static bool is_all_reset(const struct start_vars *start, const struct vars *server,
+                         const struct vars *login, uint32_t among)
+{
+	for (uint32_t i = 0; i < name_count; i++)
+		if ((start->asked & 1U << i) != 0 && server->values[i] != login->values[i])
+			return false;
+	return (start->asked & among) != 0;
+}
+
 uint32_t vars_to_start(struct words *words, const struct start_vars *start, struct vars *client,
-                       const struct vars *server)
+                       const struct vars *server, const struct vars *login, uint32_t among)
 {
 	uint32_t differ = 0, count = 0;
 	if (start == NULL)
 		return 0;
+	if (is_all_reset(start, server, login, among))
+		among = UINT32_MAX;
 	for (uint32_t i = 0; i < name_count; i++) {
 		if ((start->asked & 1U << i) == 0)
 			continue;
 		struct word *word = start->words[count++];
-		if (server->values[i] == NULL || server->values[i] == word)
+		const struct word *have = server->values[i];
+		bool was_reset = (among & 1U << i) != 0 && have == login->values[i];
+		if (!was_reset || have == NULL || have == word)
 			continue;
 		word_replace(words, &client->values[i], word);
 		differ |= 1U << i;

@@ -70,9 +70,10 @@ uint32_t vars_difference(const struct vars *client, const struct vars *server, c
 struct start_vars *vars_keep_start(struct words *words, const struct vars *vars);
 void vars_free_start(struct words *words, struct start_vars *start);
 
-/* Goes back to it.  Returns a bit for each parameter that is not so on the server. */
+/* Goes back to it, in the parameters of `among` that the server has as it logged in.
+ * Returns a bit for each that is not so on the server. */
 uint32_t vars_to_start(struct words *words, const struct start_vars *start, struct vars *client,
-                       const struct vars *server);
+                       const struct vars *server, const struct vars *login, uint32_t among);
 
 /* After the SETs: the server's spelling becomes the client's. */
 void vars_canonical(struct words *words, struct vars *client, struct start_vars *start,

@@ -321,6 +321,19 @@ def changed_by_reload(stage):
     answers(three, "s1", "on")
 
 
+@test("max_prepared_statements = 0", databases=ONE, new=True)
+def switched_on(stage):
+    """Names that servers took as they came are nobody's when max_prepared_statements is switched on."""
+    one, two = stage.wire(), stage.wire()
+    one.send(P("e", "select 'one'"), S)
+    same(one.reply(2), ["1", "Zi"])
+    stage.reload(config="max_prepared_statements = 50", databases=ONE)
+    two.send(B("", "e"), E(), S)
+    same(two.reply(2), ["E[26000]", "Zi"])
+    two.send(P("e", "select 'two'"), B("", "e"), E(), S)
+    same(two.reply(5), ["1", "2", "D(two)", "C(SELECT 1)", "Zi"])
+
+
 @test(KEPT, databases=ONE, new=True)
 def reload_in_a_batch(stage):
     """RELOAD of max_prepared_statements between the messages of a batch."""

@@ -170,3 +170,50 @@ def values_move_with_clients(stage):
         check(got == wanted or wanted is None and not got.startswith("value"), turn, got, wanted)
         if holder is not one:
             holder.query("commit")
+
+
+@test(databases=ONE, new=True)
+def reset_of_one_thing(stage):
+    """RESET of this, or rolled back, leaves what was SET of that; a SET behind RESET counts."""
+    params = [("TimeZone", "Asia/Tokyo"), ("client_encoding", "LATIN1"), ("application_name", "mine")]
+    asked = ("select current_setting('timezone'), current_setting('client_encoding'), "
+             "current_setting('application_name')")
+    started, zone, before = ["Asia/Tokyo", "LATIN1", "mine"], "America/Lima", []
+    ways = (
+        (["reset role"], [zone, "LATIN2", "other"]),
+        (["reset statement_timeout"], [zone, "LATIN2", "other"]),
+        (["reset application_name"], [zone, "LATIN2", "mine"]),
+        (["reset timezone"], ["Asia/Tokyo", "LATIN2", "other"]),
+        (["begin; reset all; rollback"], [zone, "LATIN2", "other"]),
+        (["begin", "reset all", "rollback"], [zone, "LATIN2", "other"]),
+        (["begin; reset timezone; savepoint a; reset application_name; rollback to a; commit"],
+         ["Asia/Tokyo", "LATIN2", "other"]),
+        (["reset all; set application_name = 'after'"], ["Asia/Tokyo", "LATIN1", "after"]),
+        (["begin", "reset all", "commit"], started),
+        (["reset all"], started),
+        (["discard all"], started),
+    )
+    two = stage.wire()
+    for direct in (True, False):
+        for steps, wanted in ways:
+            one = stage.direct(params=params) if direct else stage.wire(params=params)
+            one.query(f"set timezone = '{zone}'; set client_encoding = 'LATIN2'; "
+                      "set application_name = 'other'")
+            for sql in steps:
+                one.query(sql)
+            two.query("set timezone = 'Africa/Cairo'")
+            same(one.query(asked)[0], wanted, steps)
+            one.close()
+
+
+@test("pool_mode = session", databases=ONE, new=True)
+def reset_of_one_thing_in_sessions(stage):
+    """The same where a server is the client's own."""
+    one = stage.wire(params=[("TimeZone", "Asia/Tokyo"), ("application_name", "mine")])
+    for zone in ("America/Lima", stage.direct().value("show timezone")):
+        one.query(f"set timezone = '{zone}'")
+        one.query("reset role")
+        same(one.value("show timezone"), zone)
+    one.query("reset all")
+    same(one.value("show timezone"), "Asia/Tokyo")
+    same(one.value("show application_name"), "mine")
