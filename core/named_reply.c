@@ -242,6 +242,8 @@ void named_replied(struct server *server, uint8_t type)
 		               &server->cache, track->base);
 	if (server->clashes && position_before(server->clash_position, track->base))
 		server->clashes = false;
+	if (server->forgets && position_before(server->forget_position, track->base))
+		server->forgets = false;
 }
 
 void named_answer(struct server *server)

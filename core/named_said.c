@@ -93,6 +93,9 @@ bool is_full_for(const struct server *server, const struct statement *statement)
 
 bool may_prepare(const struct server *server, const struct statement *statement)
 {
+	/* if that fails, all it had is there still */
+	if (server->forgets && waits(server, 1, server->forget_position))
+		return false;
 	return !is_full_for(server, statement) || track_waits_for_data(&server->track) ||
 	       cache_oldest(&server->cache, server->track.batch) != NULL;
 }

@@ -208,6 +208,8 @@ static bool forget_all(struct client *client)
 	bool done = cache_clear(all, &server->cache, &server->journal, position) &&
 	            (client->extended == NULL ||
 	             names_clear(all, &client->extended->names, &server->journal, position));
+	server->forgets = true;
+	server->forget_position = position;
 	if (!done)
 		named_no_memory(client);
 	return done;

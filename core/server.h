@@ -58,7 +58,7 @@ struct server {
 		uint64_t before, client_before;
 	} unnamed_changes[UNNAMED_CHANGES_MAX]; /* that may be skipped yet */
 	uint32_t unnamed_change_count;
-	uint32_t clash_position, unclear_position;
+	uint32_t clash_position, unclear_position, forget_position;
 	char clash[STATEMENT_NAME_MAX + 1]; /* the name a Parse will find taken */
 	struct timer timer;                 /* of the login */
 	uint64_t id;
@@ -82,6 +82,7 @@ struct server {
 	bool was_reset;              /* a RESET since the last ReadyForQuery */
 	bool was_discarded;          /* or a DISCARD ALL */
 	bool to_start;               /* so its client has gone back to its start */
+	bool forgets;                /* what forgets all statements is */
 	bool schema_changes;         /* its transaction may have changed the schema */
 	bool whole;                  /* the message under way is looked at whole */
 	bool dropping;               /* the rest of the message under way is dropped */
