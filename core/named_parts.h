@@ -80,6 +80,9 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 enum verdict use_unnamed(struct client *client, struct run *run, const struct said *said);
 void forget_unnamed(struct client *client);
 
+/* Its text is not kept any more. */
+void unnamed_drop(struct client *client);
+
 enum verdict named_query(struct client *client, struct run *run, const struct said *said);
 enum verdict named_execute(struct client *client, struct run *run, const struct said *said);
 

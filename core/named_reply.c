@@ -186,36 +186,45 @@ void named_unnamed_is(struct server *server, uint64_t which)
 		.before = server->unnamed,
 		.client_before = mine,
 	};
+	if (client != NULL && client->extended != NULL)
+		changes[count].effect_before = client->extended->unnamed_effect;
 	server->unnamed_change_count = count + 1;
 	server->unnamed = which;
 	if (client != NULL)
 		client->unnamed = which;
 }
 
-/* What was skipped has changed nothing; what failed has left none. */
-static void unnamed_failed(struct server *server, uint32_t from, uint32_t to)
+/* The change was not made: what was there before it is what the next one has found,
+ * or what is there.  A Parse that has failed has left none. */
+static void unnamed_undo(struct server *server, uint32_t index, bool has_failed)
 {
 	struct client *client = server->client;
-	struct unnamed_change *changes = server->unnamed_changes;
-	uint32_t count = server->unnamed_change_count;
-	for (uint32_t i = count; i > 0; i--) {
-		if (!is_within(changes[i - 1].position, from, to))
-			continue;
-		bool at_head = changes[i - 1].position == from;
-		uint64_t before = at_head ? 0 : changes[i - 1].before;
-		uint64_t client_before = at_head ? 0 : changes[i - 1].client_before;
-		if (i < count) { /* a later batch has changed it again */
-			changes[i].before = before;
-			changes[i].client_before = client_before;
-		} else {
-			server->unnamed = before;
-			if (client != NULL)
-				client->unnamed = client_before;
-		}
-		memmove(changes + i - 1, changes + i, (count - i) * sizeof changes[0]);
-		count--;
+	struct unnamed_change undone = server->unnamed_changes[index];
+	struct unnamed_change *next = &server->unnamed_changes[index];
+	uint32_t behind = --server->unnamed_change_count - index;
+	if (has_failed)
+		undone.before = undone.client_before = undone.effect_before = 0;
+	if (behind > 0) {
+		memmove(next, next + 1, behind * sizeof *next);
+		next->before = undone.before;
+		next->client_before = undone.client_before;
+		next->effect_before = undone.effect_before;
+		return;
 	}
-	server->unnamed_change_count = count;
+	server->unnamed = undone.before;
+	if (client != NULL)
+		client->unnamed = undone.client_before;
+	if (client != NULL && client->extended != NULL)
+		client->extended->unnamed_effect = undone.effect_before;
+}
+
+static void unnamed_failed(struct server *server, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = server->unnamed_change_count; i > 0; i--) {
+		uint32_t position = server->unnamed_changes[i - 1].position;
+		if (is_within(position, from, to))
+			unnamed_undo(server, i - 1, position == from);
+	}
 }
 
 /* What was asked in [from, to) has not been done. */
@@ -225,9 +234,10 @@ static void failed(struct server *server, uint32_t from, uint32_t to)
 	journal_undo(&server->worker->statements, &server->journal, names_of(server),
 	             &server->cache, from, to);
 	unnamed_failed(server, from, to);
-	if (client != NULL && client->extended != NULL &&
-	    is_within(client->extended->unnamed_position, from, to))
-		forget_unnamed(client);
+	struct extended *extended = client != NULL ? client->extended : NULL;
+	if (extended != NULL && extended->unnamed_pending &&
+	    is_within(extended->unnamed_position, from, to))
+		unnamed_drop(client);
 	if (is_within(server->clash_position, from, to))
 		server->clashes = false;
 }
@@ -262,6 +272,8 @@ void named_answer(struct server *server)
 
 void named_part(struct client *client, struct server *server)
 {
+	if (client->extended != NULL)
+		client->extended->unnamed_pending = false;
 	if (server->journal.count == 0)
 		return;
 	struct names *names = client->extended != NULL ? &client->extended->names : NULL;

@@ -25,7 +25,7 @@
 
 /* --- without name ------------------------------------------------------------ */
 
-void forget_unnamed(struct client *client)
+void unnamed_drop(struct client *client)
 {
 	struct extended *extended = client->extended;
 	if (extended == NULL)
@@ -33,7 +33,13 @@ void forget_unnamed(struct client *client)
 	statement_release(statements_of(client), extended->unnamed);
 	extended->unnamed = NULL;
 	extended->unnamed_named = false;
-	extended->unnamed_effect = SQL_NONE;
+}
+
+void forget_unnamed(struct client *client)
+{
+	unnamed_drop(client);
+	if (client->extended != NULL)
+		client->extended->unnamed_effect = SQL_NONE;
 }
 
 static bool keep_unnamed(struct client *client, struct span body)
@@ -44,22 +50,26 @@ static bool keep_unnamed(struct client *client, struct span body)
 	struct statement *statement = statement_acquire(statements_of(client), body);
 	if (statement == NULL)
 		return false;
-	forget_unnamed(client);
+	unnamed_drop(client);
 	extended->unnamed = statement;
+	extended->unnamed_pending = true;
 	return true;
 }
 
 void named_leave(struct client *client, struct run *run)
 {
-	if (run->unnamed.size > 0 && run->unnamed.size <= UNNAMED_KEEP_MAX) {
-		uint8_t effect = client->extended != NULL ? client->extended->unnamed_effect
-		                                          : (uint8_t)SQL_NONE;
-		if (keep_unnamed(client, run->unnamed)) {
-			client->extended->unnamed_position = run->unnamed_position;
-			client->extended->unnamed_effect = effect;
-		}
-	}
+	if (run->unnamed.size > 0 && run->unnamed.size <= UNNAMED_KEEP_MAX &&
+	    keep_unnamed(client, run->unnamed))
+		client->extended->unnamed_position = run->unnamed_position;
 	run->unnamed.size = 0;
+}
+
+/* What the server then has is no other's, nor an earlier one. */
+static void parse_numbered(struct client *client, enum sql_effect effect)
+{
+	named_unnamed_is(client->server, ++client->worker->unnamed_count);
+	if (client->extended != NULL)
+		client->extended->unnamed_effect = (uint8_t)effect;
 }
 
 /* The text deallocates a name of the client's: the server does it to another. */
@@ -70,31 +80,27 @@ static enum verdict parse_sacrifice(struct client *client, struct run *run)
 	relay_up_flush(client, run);
 	relay_count(client);
 	named_sacrifice(client);
-	named_unnamed_is(server, ++client->worker->unnamed_count);
+	parse_numbered(client, SQL_DEALLOCATE);
 	track_ask(&server->track, 'P', TRACK_PLAIN);
 	named_send_parse(server, "", span_of(body, sizeof body));
 	return VERDICT_DROP;
 }
 
-/* What the text does to names, when a portal of it is executed. */
-static enum sql_effect parse_effect(struct client *client, struct span body)
+/* What the text does to names, when a portal of it is executed.  A name that is to
+ * go is in target[]. */
+static enum sql_effect parse_effect(struct client *client, struct span body,
+                                    char target[STATEMENT_NAME_MAX + 1])
 {
 	struct span text = body_text(body);
 	struct extended *extended = client->extended;
-	char target[STATEMENT_NAME_MAX + 1];
-	if (extended == NULL && client->server->cache.lru.count == 0)
-		return SQL_NONE; /* there is nothing to forget */
+	uint8_t first = text.size > 0 ? text.data[0] | 0x20 : 0;
+	if (extended == NULL && first > 'd' && first <= 'z')
+		return SQL_NONE; /* as nearly all; what has no names yet may have some then */
 	enum sql_effect effect = sql_may_forget(text) ? sql_effect(text, target) : SQL_NONE;
 	if (effect != SQL_NONE && extended == NULL)
 		extended = extended_of(client);
 	if (effect == SQL_UNCLEAR || extended == NULL)
 		return SQL_NONE; /* one statement only in a Parse: it will be refused */
-	if (effect == SQL_DEALLOCATE) {
-		const struct name *name = name_find(client, span_text(target));
-		if (name == NULL || name->statement == NULL)
-			return SQL_NONE;
-		text_set(extended->target, sizeof extended->target, target);
-	}
 	return effect;
 }
 
@@ -113,6 +119,7 @@ static bool parse_unnamed_here(struct client *client, struct span body)
 	if (!here)
 		return false;
 	client->extended->unnamed_named = true;
+	client->extended->unnamed_effect = SQL_NONE;
 	client->extended->unnamed_position = track_position(&server->track);
 	relay_count(client);
 	track_ask(&server->track, 'P', TRACK_LOCAL);
@@ -126,20 +133,25 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 	struct span body = span_of(said->bytes.data + said->head.size,
 	                           said->bytes.size - said->head.size);
 	bool whole = said->bytes.size == said->length;
-	enum sql_effect effect = whole ? parse_effect(client, body) : SQL_NONE;
-	if (effect == SQL_DEALLOCATE &&
-	    name_waits(server, name_find(client, span_text(client->extended->target))))
-		return VERDICT_HOLD;
+	char target[STATEMENT_NAME_MAX + 1];
+	enum sql_effect effect = whole ? parse_effect(client, body, target) : SQL_NONE;
+	if (effect == SQL_DEALLOCATE) {
+		const struct name *name = name_find(client, span_text(target));
+		if (name_waits(server, name))
+			return VERDICT_HOLD;
+		if (name == NULL || name->statement == NULL)
+			effect = SQL_NONE; /* the server will say so */
+		else
+			text_set(client->extended->target, sizeof target, target);
+	}
 	run->unnamed.size = 0;
 	if (effect == SQL_NONE && whole && client->worker->config->settings.prepare_unnamed &&
 	    parse_unnamed_here(client, body))
 		return VERDICT_DROP;
-	forget_unnamed(client);
-	if (client->extended != NULL)
-		client->extended->unnamed_effect = (uint8_t)effect;
+	unnamed_drop(client);
 	if (effect == SQL_DEALLOCATE)
 		return parse_sacrifice(client, run);
-	named_unnamed_is(server, ++client->worker->unnamed_count);
+	parse_numbered(client, effect);
 	if (whole) {
 		run->unnamed = body;
 		run->unnamed_position = track_position(&server->track);
@@ -149,16 +161,24 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 	return said_raw(client, run, said);
 }
 
-/* Whether it is this client's hangs on replies to an earlier batch. */
-static bool unnamed_waits(const struct server *server)
+static bool is_of_earlier_batch(const struct track *track, uint32_t position)
 {
-	for (uint32_t i = 0; i < server->unnamed_change_count; i++) {
-		uint32_t position = server->unnamed_changes[i].position;
-		if (!position_before(position, server->track.base) &&
-		    position_before(position, server->track.batch))
-			return !track_waits_for_data(&server->track);
-	}
-	return false;
+	return !position_before(position, track->base) && position_before(position, track->batch);
+}
+
+/* What it is hangs on replies to an earlier batch. */
+static bool unnamed_waits(const struct client *client)
+{
+	const struct server *server = client->server;
+	const struct track *track = &server->track;
+	const struct extended *extended = client->extended;
+	uint32_t count = server->unnamed_change_count;
+	if (track_waits_for_data(track))
+		return false;
+	if (extended != NULL && extended->unnamed_named)
+		return extended->unnamed_pending &&
+		       is_of_earlier_batch(track, extended->unnamed_position);
+	return count > 0 && is_of_earlier_batch(track, server->unnamed_changes[count - 1].position);
 }
 
 static bool has_unnamed(const struct client *client)
@@ -183,11 +203,11 @@ enum verdict use_unnamed(struct client *client, struct run *run, const struct sa
 {
 	struct extended *extended = client->extended;
 	enum verdict verdict;
+	if (unnamed_waits(client))
+		return VERDICT_HOLD;
 	if (extended != NULL && extended->unnamed_named) {
 		verdict = use_renamed(client, run, said, extended->unnamed);
 	} else {
-		if (!has_unnamed(client) && unnamed_waits(client->server))
-			return VERDICT_HOLD;
 		have_unnamed(client, run);
 		verdict = said_raw(client, run, said);
 	}

@@ -259,6 +259,7 @@ static enum verdict decide(struct client *client, struct run *run, const struct 
 		if (said->head.kind == 'S' && !unnamed)
 			return close_named(client, run, said);
 		if (said->head.kind == 'S') {
+			named_unnamed_is(server, 0);
 			forget_unnamed(client);
 			run->unnamed.size = 0;
 		}

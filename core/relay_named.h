@@ -37,6 +37,7 @@ struct extended {
 	struct statement
 		*unnamed; /* to be parsed again on another server; NULL: none, or unknown */
 	uint32_t unnamed_position; /* of its Parse */
+	bool unnamed_pending;      /* on the server that is attached still */
 	bool unnamed_named;        /* it is served by the named one (prepare_unnamed) */
 	uint8_t unnamed_effect;    /* enum sql_effect of the text without name */
 	uint8_t portal_effect;     /* and of `portal`, once it is bound to that */

@@ -54,7 +54,8 @@ struct server {
 	struct journal journal; /* and what hangs on replies */
 	uint64_t unnamed; /* which statement without name it has (client->unnamed); 0: of nobody */
 	struct unnamed_change {
-		uint32_t position; /* of the request that changed it */
+		uint32_t position;     /* of the request that changed it */
+		uint8_t effect_before; /* of the client's text (enum sql_effect) */
 		uint64_t before, client_before;
 	} unnamed_changes[UNNAMED_CHANGES_MAX]; /* that may be skipped yet */
 	uint32_t unnamed_change_count;
@@ -84,6 +85,7 @@ struct server {
 	bool to_start;               /* so its client has gone back to its start */
 	bool forgets;                /* what forgets all statements is */
 	bool schema_changes;         /* its transaction may have changed the schema */
+	bool forgets;                /* what forgets all statements is */
 	bool whole;                  /* the message under way is looked at whole */
 	bool dropping;               /* the rest of the message under way is dropped */
 	bool abandoned;              /* closed while resolving */
