@@ -6,11 +6,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/sim/check.h"
 #include "tests/sim/client.h"
-#include "tests/sim/report.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/sim/say.h"
 
 static uint32_t pick(struct client *client, uint32_t limit)
 {
@@ -59,118 +55,26 @@ static struct sql statement_pick(struct client *client)
 	return statement;
 }
 
-static void query_send(struct client *client, const struct sql *statements, uint32_t count)
-{
-	struct ask ask = {.type = 'Q', .count = count};
-	char text[SQL_MAX];
-	for (uint32_t i = 0; i < count; i++)
-		ask.statements[i] = statements[i];
-	sql_write(statements, count, text);
-	talk_begin(&client->talk, 'Q');
-	talk_text(&client->talk, text);
-	talk_end(&client->talk);
-	model_ask(&client->model, &ask);
-}
-
-static void ask_one(struct client *client, char type, const struct sql *statement)
-{
-	struct ask ask = {.type = type, .count = statement != NULL};
-	if (statement != NULL)
-		ask.statements[0] = *statement;
-	model_ask(&client->model, &ask);
-}
-
-static void parse_send(struct client *client, const struct sql *statement, bool parameter)
-{
-	char text[SQL_MAX];
-	struct sql written = *statement;
-	if (parameter)
-		written.nonce = statement->nonce & ~(uint64_t)UINT32_MAX;
-	sql_write(&written, 1, text);
-	struct sql asked = written;
-	talk_begin(&client->talk, 'P');
-	talk_text(&client->talk, "");
-	talk_text(&client->talk, text);
-	talk_u16(&client->talk, 0);
-	talk_end(&client->talk);
-	ask_one(client, 'P', &asked);
-}
-
-static void bind_send(struct client *client, const struct sql *statement, bool parameter)
-{
-	struct talk *talk = &client->talk;
-	char text[20];
-	talk_begin(talk, 'B');
-	talk_text(talk, "");
-	talk_text(talk, "");
-	talk_u16(talk, 0);
-	talk_u16(talk, parameter ? 1 : 0);
-	if (parameter) {
-		int size = snprintf(text, sizeof text, "%" PRIx64, statement->nonce);
-		talk_u32(talk, (uint32_t)size);
-		talk_bytes(talk, text, (uint32_t)size);
-	}
-	talk_u16(talk, 0);
-	talk_end(talk);
-	ask_one(client, 'B', statement);
-}
-
-static void execute_send(struct client *client, const struct sql *statement, uint32_t rows)
-{
-	struct ask ask = {.type = 'E', .count = 1, .rows_max = rows};
-	ask.statements[0] = *statement;
-	talk_begin(&client->talk, 'E');
-	talk_text(&client->talk, "");
-	talk_u32(&client->talk, rows);
-	talk_end(&client->talk);
-	model_ask(&client->model, &ask);
-}
-
-static void portal_send(struct client *client, char type, const struct sql *statement)
-{
-	struct ask ask = {.type = type, .count = 1, .of_portal = true};
-	ask.statements[0] = *statement;
-	talk_begin(&client->talk, type);
-	talk_u8(&client->talk, 'P');
-	talk_text(&client->talk, "");
-	talk_end(&client->talk);
-	model_ask(&client->model, &ask);
-}
-
-static void describe_statement_send(struct client *client, const struct sql *statement)
-{
-	struct ask ask = {.type = 'D', .count = 1};
-	ask.statements[0] = *statement;
-	talk_begin(&client->talk, 'D');
-	talk_u8(&client->talk, 'S');
-	talk_text(&client->talk, "");
-	talk_end(&client->talk);
-	model_ask(&client->model, &ask);
-}
-
-void batch_sync(struct client *client)
-{
-	talk_begin(&client->talk, 'S');
-	talk_end(&client->talk);
-	ask_one(client, 'S', NULL);
-	client->owes_sync = false;
-}
-
 /* Parse to Execute of one statement, with the trimmings that drivers use. */
 static void extended_send(struct client *client, const struct sql *statement)
 {
-	bool parameter = pick(client, 2) == 0 && statement->verb != VERB_BAD;
-	parse_send(client, statement, parameter);
+	/* where texts are bound again, none may say what runs once */
+	bool parameter = (world.faults.named || pick(client, 2) == 0) &&
+	                 statement->verb != VERB_BAD;
+	struct sql text = *statement;
+	if (parameter)
+		text.nonce &= ~(uint64_t)UINT32_MAX;
+	say_parse(client, "", &text);
 	if (pick(client, 6) == 0)
-		describe_statement_send(client, statement);
-	bind_send(client, statement, parameter);
+		say_describe(client, "");
+	say_bind(client, "", parameter ? statement->nonce : 0, 0);
 	if (pick(client, 2) == 0)
-		portal_send(client, 'D', statement);
+		say_of_portal(client, 'D');
 	if (statement->verb == VERB_ROWS && statement->a > 1 && pick(client, 3) == 0)
-		execute_send(client, statement, 1 + pick(client, statement->a - 1));
-	execute_send(client, statement, 0);
+		say_execute(client, statement, 1 + pick(client, statement->a - 1));
+	say_execute(client, statement, 0);
 	if (pick(client, 10) == 0 && statement->verb != VERB_COPYIN)
-		portal_send(client, 'C', statement);
+		say_of_portal(client, 'C');
 }
 
 static void simple_batch(struct client *client)
@@ -179,12 +83,17 @@ static void simple_batch(struct client *client)
 	uint32_t count = pick(client, 20) == 0 ? 0 : pick(client, 4) == 0 ? 1 + pick(client, 3) : 1;
 	for (uint32_t i = 0; i < count; i++)
 		statements[i] = statement_pick(client);
-	query_send(client, statements, count);
+	say_query(client, statements, count);
 	client->operations_left -= count == 0 ? 1 : (int32_t)count;
 }
 
 void batch_extended(struct client *client)
 {
+	if (world.faults.named && pick(client, 2) == 0) {
+		named_steps(client);
+		say_sync(client);
+		return;
+	}
 	uint32_t count = 1 + (pick(client, 3) == 0 ? pick(client, 3) : 0);
 	for (uint32_t i = 0; i < count; i++) {
 		struct sql statement = statement_pick(client);
@@ -192,11 +101,10 @@ void batch_extended(struct client *client)
 		client->operations_left--;
 	}
 	if (pick(client, 8) == 0) {
-		talk_begin(&client->talk, 'H');
-		talk_end(&client->talk);
+		say_flush(client);
 		client->owes_sync = true; /* and may say more before it */
 	} else {
-		batch_sync(client);
+		say_sync(client);
 	}
 }
 
@@ -206,7 +114,7 @@ static void pipeline_batch(struct client *client)
 	for (uint32_t i = 2 + pick(client, 4); i > 0; i--) {
 		struct sql statement = statement_pick(client);
 		extended_send(client, &statement);
-		batch_sync(client);
+		say_sync(client);
 		client->operations_left--;
 	}
 }
@@ -217,7 +125,7 @@ static void verb_batch(struct client *client, enum verb verb)
 	client->operations_left--;
 	if (pick(client, 2) == 0) {
 		extended_send(client, &statements[0]);
-		batch_sync(client);
+		say_sync(client);
 		return;
 	}
 	uint32_t count = 1;
@@ -225,7 +133,7 @@ static void verb_batch(struct client *client, enum verb verb)
 		statements[1] = statement_pick(client);
 		count = 2;
 	}
-	query_send(client, statements, count);
+	say_query(client, statements, count);
 }
 
 static void copy_batch(struct client *client)
@@ -235,7 +143,8 @@ static void copy_batch(struct client *client)
 	copy->statement.a = pick(client, 30);
 	if (pick(client, 4) == 0 && copy->statement.a > 0)
 		copy->statement.b = 1 + pick(client, copy->statement.a);
-	copy->extended = pick(client, 2) == 0;
+	/* a text that is bound again must not want data */
+	copy->extended = pick(client, 2) == 0 && !world.faults.named;
 	copy->fail = pick(client, 6) == 0;
 	copy->go = pick(client, 4) == 0;
 	copy->early = copy->extended && !copy->go && pick(client, 2) == 0;
@@ -243,15 +152,13 @@ static void copy_batch(struct client *client)
 	if (copy->extended)
 		extended_send(client, &copy->statement);
 	else
-		query_send(client, &copy->statement, 1);
+		say_query(client, &copy->statement, 1);
 	if (copy->early) {
 		struct ask ask = {.type = 'S', .early = true};
-		talk_begin(&client->talk, 'S');
-		talk_end(&client->talk);
+		talk_empty(&client->talk, 'S');
 		model_ask(&client->model, &ask);
 	} else if (copy->extended && !copy->go) {
-		talk_begin(&client->talk, 'H');
-		talk_end(&client->talk);
+		say_flush(client);
 	}
 	batch_copy(client);
 }
@@ -279,7 +186,7 @@ void batch_copy(struct client *client)
 	talk_end(talk);
 	copy->open = false;
 	if (copy->extended)
-		batch_sync(client);
+		say_sync(client);
 }
 
 void batch_send(struct client *client)
@@ -291,7 +198,9 @@ void batch_send(struct client *client)
 		verb_batch(client, pick(client, 3) == 0 ? VERB_ROLLBACK : VERB_COMMIT);
 		return;
 	}
-	if (dice < 55)
+	if (world.faults.named && pick(client, 100) < 70)
+		named_batch(client);
+	else if (dice < 55)
 		simple_batch(client);
 	else if (dice < 72)
 		batch_extended(client);

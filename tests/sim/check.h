@@ -19,6 +19,7 @@
 struct check_counts {
 	uint64_t sessions, batches, statements, answered, failed, canceled;
 	uint64_t cancels, vanished, killed, server_logins, died, copies, own_queries;
+	uint64_t parses, binds, prepared_most;
 };
 
 extern struct check_counts check_counts;

@@ -4,6 +4,7 @@
 
 #include "tests/sim/check.h"
 #include "tests/sim/report.h"
+#include "tests/sim/say.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -364,14 +365,14 @@ static void client_act(struct alarm *alarm)
 			act_in(client, rng_below(&client->rng, 300));
 	} else if (client->owes_sync) {
 		uint32_t dice = rng_below(&client->rng, 4);
-		if (client->model.count > 0 && dice > 0) {
+		if (client->model.count > 0 && (dice > 0 || client->wants_all)) {
 			act_in(client, 500);
 			return;
 		}
 		if (dice == 1 && client->model.count < ASKS_AT_ONCE)
 			batch_extended(client);
 		else
-			batch_sync(client);
+			say_sync(client);
 	} else if (client->operations_left <= 0 || client->batches_left == 0) {
 		if (idle && client->model.tx == 'I') {
 			client_terminate(client);
@@ -408,12 +409,15 @@ static void client_begin(struct alarm *alarm)
 	client->session = check_session_new(&client->names);
 	client->nonces = 0;
 	client->keyed = client->terminated = client->stalled = client->owes_sync = false;
-	client->must_leave = client->wants_stall = false;
+	client->must_leave = client->wants_stall = client->wants_all = client->bound = false;
+	client->book = (struct book){0};
+	client->marks = 0;
 	client->copy = (struct copy_task){0};
 	client->batches_left = 1 +
 	                       rng_below(&client->rng, rng_below(&client->rng, 4) == 0 ? 60 : 8);
 	client->progress_us = world.now_us;
-	model_init(&client->model, client->session, client->clients->tolerant);
+	model_init(&client->model, client->session, client->clients->tolerant,
+	           client->clients->pooled);
 	struct sock *sock = sock_open();
 	talk_open(&client->talk, sock);
 	sock_own(sock, client_wake, client);

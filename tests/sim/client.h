@@ -11,6 +11,7 @@
 #ifndef TESTS_SIM_CLIENT_H
 #define TESTS_SIM_CLIENT_H
 
+#include "tests/sim/book.h"
 #include "tests/sim/check.h"
 #include "tests/sim/model.h"
 #include "tests/sim/talk.h"
@@ -52,8 +53,13 @@ struct client {
 	uint32_t batches_left; /* of the session */
 	bool keyed, terminated, stalled, must_leave;
 	bool owes_sync;   /* a batch was left open with Flush */
+	bool wants_all;   /* and nothing is said before all is answered */
 	bool wants_stall; /* has asked for much, to read it late */
 	struct copy_task copy;
+	struct book book; /* what should be there when all that was sent has been done */
+	uint32_t marks;
+	bool bound; /* the portal, and not executed */
+	struct sql bound_to;
 	struct session_names names;
 	struct alarm act, leave, cancel, wake;
 	uint64_t progress_us;
@@ -65,6 +71,7 @@ struct clients {
 	uint32_t cancelers; /* under way */
 	struct addr addr;
 	bool tolerant;
+	bool pooled; /* by transaction */
 	uint32_t users, databases;
 };
 
@@ -80,7 +87,10 @@ void clients_print(const struct clients *clients);
 /* batch.c: sends one batch of work, or goes on with a COPY. */
 void batch_send(struct client *client);
 void batch_copy(struct client *client);
-void batch_sync(struct client *client);
 void batch_extended(struct client *client);
+
+/* named.c: the same with prepared statements, and some steps without a Sync. */
+void named_batch(struct client *client);
+void named_steps(struct client *client);
 
 #endif

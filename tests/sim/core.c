@@ -35,6 +35,7 @@ enum { SERVER_IDLE_US = 20 * 1000000, CANCEL_KEYS = 1024 };
 
 static struct process process;
 static struct worker *workers;
+static const struct postgres *backends;
 static bool waits_long; /* some connects hang by the plan */
 
 static struct config *config_make(const struct plan *plan)
@@ -50,6 +51,9 @@ static struct config *config_make(const struct plan *plan)
 	settings->max_db_connections = (int32_t)plan->limit_database;
 	settings->max_user_connections = (int32_t)plan->limit_user;
 	settings->max_client_conn = 1000;
+	if (plan->prepared > 0)
+		settings->max_prepared_statements = (int32_t)plan->prepared;
+	settings->prepare_unnamed = plan->prepare_unnamed;
 	settings->server_idle_timeout = SERVER_IDLE_US;
 	settings->server_lifetime = rng_below(&rng, 2) == 0 ? 3600000000U : 1000000;
 	settings->server_login_retry = rng_between(&rng, 10000, 2000000);
@@ -94,6 +98,7 @@ static void process_make(const struct plan *plan)
 static void core_open(const struct plan *plan, const struct addr *front, const struct addr *back)
 {
 	(void)back;
+	backends = plan->postgres;
 	world.calm = true; /* no faults while it starts */
 	waits_long = plan->faults->refuse > 0;
 	log_open(&(struct log_options){.verbose = 2});
@@ -114,9 +119,33 @@ static void core_open(const struct plan *plan, const struct addr *front, const s
 	world.calm = false;
 }
 
+/* What a server that rests has prepared is what its worker believes. */
+static void prepared_is_known(const struct server *server)
+{
+	uint32_t pid = read_u32(server->key);
+	uint32_t count = postgres_prepared(backends, pid);
+	if (server->close_needed || count == UINT32_MAX)
+		return;
+	SIM_CHECK(server->journal.count == 0, "backend %u rests, %u notes are left", pid,
+	          server->journal.count);
+	SIM_CHECK(count == server->cache.lru.count,
+	          "backend %u has %u prepared statements, its worker believes in %u", pid, count,
+	          server->cache.lru.count);
+	list_each (struct prepared, prepared, link, &server->cache.lru)
+		SIM_CHECK(postgres_has_prepared(backends, pid, prepared->statement->name),
+		          "backend %u does not have %s", pid, prepared->statement->name);
+}
+
 static void core_turn(uint32_t index)
 {
-	worker_turn(&workers[index], -1);
+	struct worker *worker = &workers[index];
+	worker_turn(worker, -1);
+	worker_each_pool (worker, pool) {
+		if (pool->limits.statements == 0)
+			continue;
+		list_each (struct server, server, link, &pool->servers[SERVER_IDLE])
+			prepared_is_known(server);
+	}
 }
 
 /* A worker that sleeps has been woken for every mail: a lost ring of the bell is
@@ -209,6 +238,18 @@ static void clients_are_gone(struct worker *worker)
 	}
 }
 
+/* No client and no server is left, and no statement of any. */
+static void statements_are_gone(void)
+{
+	for (uint32_t i = 0; i < process.worker_count; i++) {
+		const struct statements *all = &workers[i].statements;
+		uint64_t memory = all->room * sizeof all->buckets[0];
+		SIM_CHECK(all->count == 0, "worker %u: %u statements left", i, all->count);
+		SIM_CHECK(all->memory == memory, "worker %u: %llu bytes of statements left", i,
+		          (unsigned long long)(all->memory - memory));
+	}
+}
+
 static uint32_t servers_there_are(void)
 {
 	uint32_t count = 0;
@@ -279,6 +320,7 @@ static void core_settle(struct postgres *postgres)
 	SIM_CHECK(postgres_backends(postgres) == 0, "%u backends left",
 	          postgres_backends(postgres));
 	accounts_are_zero();
+	statements_are_gone();
 	command_send(COMMAND_STOP);
 	drive_run_for(&drive_core, 2000000);
 }

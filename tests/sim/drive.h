@@ -21,11 +21,14 @@
 struct plan {
 	const char *drive;
 	const struct faults *faults;
+	const struct postgres *postgres;
 	uint64_t seed;
 	uint32_t workers, clients, operations;
 	uint32_t pool_size, reserve, users, databases;
 	uint32_t limit_user, limit_database;
 	bool session_mode;
+	uint32_t prepared; /* max_prepared_statements; 0: as it is */
+	bool prepare_unnamed;
 };
 
 struct drive {

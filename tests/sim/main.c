@@ -2,6 +2,7 @@
  * main.c - runs of the simulator.
  *
  *	sim --seeds N [--first S]   N seeds from S on, each in a process of its own
+ *	sim --total N               N seeds over all profiles
  *	sim --seed S                one seed, here; --aloud prints every event
  *	    --profile NAME          which faults (default: all in turn)
  *	    --drive self|relay|core what is tested
@@ -46,6 +47,9 @@ static const struct faults profiles[] = {
 	 .delay_us = 3000, .early_end = 20000, .op_error = 1000, .refuse = 3000, .buffers = 24,
 	 .client_vanish = 20000, .server_vanish = 1000, .client_cancel = 50000,
 	 .client_stall = 5000, .uneven = true},
+	{.name = "prepared", .latency_us = 1000, .window = 16384, .cut = 200000, .delay = 50000,
+	 .delay_us = 1000, .early_end = 5000, .client_vanish = 3000, .client_cancel = 10000,
+	 .named = true},
 };
 /* clang-format on */
 
@@ -140,15 +144,17 @@ static void run(const struct plan *plan, bool aloud, struct outcome *outcome)
 	world_open(plan->seed, plan->faults);
 	check_open(2 * plan->faults->window + CONN_QUEUE_HIGH + UNDER_WAY_SLACK);
 	postgres_open(&postgres, &back, plan->seed);
+	memset(&clients, 0, sizeof clients);
 	drive->open(plan, &front, &back);
 	if (strcmp(plan->drive, "core") == 0) {
 		postgres.limit_pool = plan->pool_size + plan->reserve;
 		postgres.limit_user = plan->limit_user;
 		postgres.limit_database = plan->limit_database;
 		postgres.wants_reset = plan->session_mode;
+		postgres.limit_prepared = plan->session_mode ? 0 : plan->prepared;
+		clients.pooled = !plan->session_mode;
 		postgres.strict = plan->faults->op_error == 0 && plan->faults->server_vanish == 0;
 	}
-	memset(&clients, 0, sizeof clients);
 	clients.users = plan->users;
 	clients.databases = plan->databases;
 	clients_open(&clients, plan->clients, is_direct ? &back : &front, plan->seed,
@@ -202,10 +208,13 @@ static bool run_apart(const struct plan *plan, struct outcome *outcome)
 
 static void counts_add(struct check_counts *sum, const struct check_counts *counts)
 {
+	uint64_t most = sum->prepared_most > counts->prepared_most ? sum->prepared_most
+	                                                           : counts->prepared_most;
 	uint64_t *to = (uint64_t *)sum;
 	const uint64_t *from = (const uint64_t *)counts;
 	for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
 		to[i] += from[i];
+	sum->prepared_most = most;
 }
 
 static void outcome_print(const struct outcome *outcome)
@@ -217,10 +226,34 @@ static void outcome_print(const struct outcome *outcome)
 	       ", statements %" PRIu64 " answered %" PRIu64 " errors %" PRIu64 "\n",
 	       counts->sessions, counts->vanished, counts->killed, counts->batches,
 	       counts->statements, counts->answered, counts->failed);
+	printf("  parses %" PRIu64 " binds %" PRIu64 " prepared at most %" PRIu64 "\n",
+	       counts->parses, counts->binds, counts->prepared_most);
 	printf("  cancels %" PRIu64 " hit %" PRIu64 ", copies %" PRIu64 ", servers %" PRIu64
 	       " died %" PRIu64 ", own queries %" PRIu64 "\n",
 	       counts->cancels, counts->canceled, counts->copies, counts->server_logins,
 	       counts->died, counts->own_queries);
+}
+
+/* Several workers that lend each other few servers, on which there is place for
+ * few statements; every fourth run has servers that die. */
+static void named_plan(const struct options *options, struct plan *plan, struct rng *rng)
+{
+	static struct faults faults;
+	faults = *plan->faults;
+	uint32_t workers = 2 + rng_below(rng, 3);
+	uint32_t pool_size = 1 + rng_below(rng, 4);
+	uint32_t count = pool_size + 2 + rng_below(rng, 16);
+	plan->workers = options->plan.workers != 0 ? options->plan.workers : workers;
+	plan->pool_size = options->plan.pool_size != 0 ? options->plan.pool_size : pool_size;
+	plan->clients = options->plan.clients != 0 ? options->plan.clients : count;
+	plan->session_mode = rng_below(rng, 12) == 0;
+	plan->prepared = 1 + rng_below(rng, 8);
+	plan->prepare_unnamed = rng_below(rng, 3) == 0;
+	if (rng_below(rng, 4) == 0)
+		faults.server_vanish = 500;
+	if (rng_below(rng, 3) == 0)
+		faults.cut = faults.early_end = faults.delay = 0;
+	plan->faults = &faults;
 }
 
 /* Numbers that a run does not set come from its seed. */
@@ -230,6 +263,7 @@ static struct plan plan_of(const struct options *options, const struct faults *f
 	struct plan plan = options->plan;
 	struct rng rng = rng_make(seed, 7);
 	plan.faults = faults;
+	plan.postgres = &postgres;
 	plan.seed = seed;
 	/* drawn in any case, so that setting one does not change the others */
 	uint32_t workers = 1 + rng_below(&rng, 4);
@@ -247,6 +281,8 @@ static struct plan plan_of(const struct options *options, const struct faults *f
 	if (rng_below(&rng, 4) == 0)
 		plan.reserve = 1 + rng_below(&rng, 2);
 	plan.session_mode = rng_below(&rng, 5) == 0;
+	if (faults->named)
+		named_plan(options, &plan, &rng);
 	return plan;
 }
 
@@ -293,6 +329,8 @@ static void options_read(struct options *options, int argc, char **argv)
 		uint64_t number = strtoull(value, NULL, 10);
 		if (strcmp(key, "--seeds") == 0) {
 			options->seeds = number;
+		} else if (strcmp(key, "--total") == 0) {
+			options->seeds = (number + ARRAY_LEN(profiles) - 1) / ARRAY_LEN(profiles);
 		} else if (strcmp(key, "--first") == 0) {
 			options->first = number;
 		} else if (strcmp(key, "--seed") == 0) {

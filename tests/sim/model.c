@@ -3,6 +3,7 @@
 #include "tests/sim/model.h"
 
 #include "tests/sim/check.h"
+#include "tests/sim/model_parts.h"
 #include "tests/sim/report.h"
 
 #include <inttypes.h>
@@ -11,11 +12,12 @@
 
 #include "core/base/bytes.h"
 
-void model_init(struct model *model, uint32_t session, bool tolerant)
+void model_init(struct model *model, uint32_t session, bool tolerant, bool pooled)
 {
 	memset(model, 0, sizeof *model);
 	model->session = session;
 	model->tolerant = tolerant;
+	model->pooled = pooled;
 	model->tx = 'I';
 }
 
@@ -32,11 +34,17 @@ static void model_pop(struct model *model)
 
 void model_ask(struct model *model, const struct ask *ask)
 {
-	if (model->skipping && ask->type != 'S' && ask->type != 'Q')
+	if (model->skipping && ask->type != 'S' && ask->type != 'Q') {
+		named_skipped(model, ask);
 		return;
+	}
 	model->skipping = false;
 	SIM_CHECK(model->count < ASKS_MAX, "session %u asks too much at once", model->session);
-	model->asks[(model->head + model->count++) % ASKS_MAX] = *ask;
+	if (model->count == 0)
+		model->epoch++;
+	struct ask *added = &model->asks[(model->head + model->count++) % ASKS_MAX];
+	*added = *ask;
+	added->epoch = model->epoch;
 }
 
 void model_copyfail(struct model *model, uint64_t nonce)
@@ -64,11 +72,6 @@ bool model_awaits(const struct model *model, uint64_t nonce)
 	return false;
 }
 
-static bool ends_transaction(enum verb verb)
-{
-	return verb == VERB_COMMIT || verb == VERB_ROLLBACK;
-}
-
 /* The statement of the head that is answered now; NULL: none. */
 static const struct sql *statement_at_hand(const struct ask *ask)
 {
@@ -80,7 +83,7 @@ _Noreturn static void unexpected(const struct model *model, const struct message
 	const struct ask *ask = model->count == 0 ? NULL : &model->asks[model->head];
 	const struct sql *statement = ask == NULL ? NULL : statement_at_hand(ask);
 	bool is_error = message->type == 'E' || message->type == 'N';
-	sim_fail("I1: session %u got '%c' (%u bytes: %s %.100s) for '%c' %s %" PRIx64
+	sim_fail("I1: session %u got '%c' (%u bytes: %s %.100s) for '%c' \"%s\" %s %" PRIx64
 	         " stage %u row %u, transaction %c",
 	         model->session, message->type, message->size,
 	         is_error ? message_field(message, 'C') : "",
@@ -88,36 +91,29 @@ _Noreturn static void unexpected(const struct model *model, const struct message
 	         : message->type == 'C' ? (const char *)message->body
 	         : message->type == 'Z' ? (const char[]){(char)message->body[0], 0}
 	                                : "",
-	         ask == NULL ? '-' : ask->type,
+	         ask == NULL ? '-' : ask->type, ask == NULL ? "" : ask->name,
 	         statement == NULL ? "-" : verb_name(statement->verb),
 	         statement == NULL ? 0 : statement->nonce, ask == NULL ? 0U : ask->stage,
 	         ask == NULL ? 0U : ask->rows, model->tx);
 }
 
-static bool must_abort(const struct model *model, const struct ask *ask,
-                       const struct sql *statement)
+/* Whether an error with this code may answer the head. */
+static bool error_is_due(struct model *model, const struct ask *ask, const char *code,
+                         const char *words)
 {
-	return strchr("QPBE", ask->type) != NULL && model->tx == 'E' &&
-	       !ends_transaction(statement->verb);
-}
-
-/* Whether an error with this code and nonce may answer the head. */
-static bool error_is_due(const struct model *model, struct ask *ask, const char *code,
-                         uint64_t nonce)
-{
+	uint64_t nonce = strtoull(words, NULL, 16);
 	if (ask->type == 'Q' && ask->stage == 0 && ask->at == 0 && strcmp(code, "42601") == 0)
 		for (uint32_t i = 0; i < ask->count; i++)
 			if (ask->statements[i].verb == VERB_BAD)
 				return nonce == ask->statements[i].nonce;
+	if (named_error_is_due(model, ask, code, words))
+		return true;
 	const struct sql *statement = statement_at_hand(ask);
-	if (statement == NULL || nonce != statement->nonce)
+	if (statement == NULL || nonce != statement->nonce || named_due(model, ask) != NULL ||
+	    strchr("QE", ask->type) == NULL)
 		return false;
-	if (strcmp(code, "42601") == 0)
-		return ask->type == 'P' && statement->verb == VERB_BAD;
-	if (must_abort(model, ask, statement))
-		return strcmp(code, "25P02") == 0;
 	if (strcmp(code, "P0001") == 0)
-		return statement->verb == VERB_FAIL && strchr("QE", ask->type) != NULL;
+		return statement->verb == VERB_FAIL;
 	if (strcmp(code, "22P04") == 0)
 		return statement->verb == VERB_COPYIN && ask->stage == 1 && statement->b > 0;
 	if (strcmp(code, "57014") == 0 && ask->copyfail)
@@ -139,10 +135,11 @@ static enum reply error_reply(struct model *model, const struct message *message
 	}
 	if (ask == NULL)
 		unexpected(model, message);
-	bool due = error_is_due(model, ask, code, strtoull(text, NULL, 16));
+	bool due = error_is_due(model, ask, code, text);
 	bool canceled = strcmp(code, "57014") == 0 && check_cancel_was_asked(model->session);
-	if (!due && !canceled && !model->tolerant)
+	if (!due && !canceled)
 		unexpected(model, message);
+	named_failed(model, ask, canceled && !due);
 	if (model->tx == 'T')
 		model->tx = 'E';
 	/* a cancel may have come before the server had read that Sync */
@@ -158,8 +155,9 @@ static enum reply error_reply(struct model *model, const struct message *message
 			unexpected(model, message);
 		return REPLY_ERROR;
 	}
-	while (model->count > 0 && model_head(model)->type != 'S')
-		model_pop(model);
+	model_pop(model);
+	for (; model->count > 0 && model_head(model)->type != 'S'; model_pop(model))
+		named_skipped(model, model_head(model));
 	model->skipping = model->count == 0;
 	return REPLY_ERROR;
 }
@@ -173,6 +171,10 @@ static enum reply ready_reply(struct model *model, const struct message *message
 	    message->size != 1 || message->body[0] != (uint8_t)model->tx)
 		unexpected(model, message);
 	model_pop(model);
+	if (model->tx == 'I') {
+		model->portal_open = false;
+		model->stay++;
+	}
 	return REPLY_READY;
 }
 
@@ -193,15 +195,18 @@ static void complete_reply(struct model *model, struct ask *ask, const struct me
 		begun = ask->stage == 2;
 	if (statement->verb == VERB_SLEEP)
 		all = ask->rows == 1;
-	if (!right || !all || !begun || must_abort(model, ask, statement) ||
+	if (!right || !all || !begun || named_due(model, ask) != NULL ||
 	    statement->verb == VERB_FAIL || statement->verb == VERB_BAD)
 		unexpected(model, message);
-	check_answered(statement->nonce);
+	if (!verb_forgets(statement->verb))
+		check_answered(statement->nonce);
+	named_completed(model, statement);
 	if (statement->verb == VERB_BEGIN)
 		model->tx = 'T';
-	else if (ends_transaction(statement->verb))
+	else if (verb_ends_transaction(statement->verb))
 		model->tx = 'I';
 	if (ask->type == 'E') {
+		model->portal_done = true;
 		model_pop(model);
 		return;
 	}
@@ -217,7 +222,7 @@ static void row_reply(struct model *model, struct ask *ask, const struct message
 	uint32_t size = message->size;
 	uint32_t most = statement->verb == VERB_SLEEP ? 1 : statement->a;
 	uint8_t stage = ask->type == 'Q' || statement->verb == VERB_COPYOUT ? 1 : 0;
-	if (ask->stage != stage || ask->rows >= most || must_abort(model, ask, statement))
+	if (ask->stage != stage || ask->rows >= most || named_due(model, ask) != NULL)
 		unexpected(model, message);
 	if (message->type == 'D') {
 		if (!verb_has_rows(statement->verb) || size < 6)
@@ -252,7 +257,8 @@ static enum reply statement_reply(struct model *model, struct ask *ask,
 {
 	const struct sql *statement = statement_at_hand(ask);
 	if (statement == NULL || ask->failed) {
-		if (message->type != 'I' || ask->count > 0 || ask->stage > 0 || ask->failed)
+		if (message->type != 'I' || ask->count > 0 || ask->stage > 0 || ask->failed ||
+		    named_due(model, ask) != NULL)
 			unexpected(model, message);
 		ask->stage = 1;
 		if (ask->type == 'E')
@@ -289,9 +295,6 @@ static enum reply statement_reply(struct model *model, struct ask *ask,
 			unexpected(model, message);
 		model->portal_rows = ask->rows;
 		model_pop(model);
-		ask = model_head(model);
-		if (ask != NULL && ask->type == 'E')
-			ask->rows = model->portal_rows;
 		return REPLY_MORE;
 	default: unexpected(model, message);
 	}
@@ -299,13 +302,25 @@ static enum reply statement_reply(struct model *model, struct ask *ask,
 
 static void describe_reply(struct model *model, struct ask *ask, const struct message *message)
 {
-	bool rows = ask->count > 0 && verb_has_rows(ask->statements[0].verb);
-	if (!ask->of_portal && ask->stage == 0 && message->type == 't') {
+	bool parameters = !ask->of_portal && ask->stage == 0;
+	if (named_due(model, ask) != NULL || parameters != (message->type == 't') ||
+	    !named_description_is(ask, message))
+		unexpected(model, message);
+	if (parameters) {
 		ask->stage = 1;
 		return;
 	}
-	if ((!ask->of_portal && ask->stage == 0) || message->type != (rows ? 'T' : 'n'))
+	named_done(model, ask);
+	model_pop(model);
+}
+
+/* Replies without body: to P, B and C. */
+static void simple_reply(struct model *model, const struct ask *ask, const struct message *message)
+{
+	uint8_t due = ask->type == 'P' ? '1' : ask->type == 'B' ? '2' : ask->type == 'C' ? '3' : 0;
+	if (due == 0 || message->type != due || message->size != 0 || named_due(model, ask) != NULL)
 		unexpected(model, message);
+	named_done(model, ask);
 	model_pop(model);
 }
 
@@ -313,6 +328,8 @@ enum reply model_reply(struct model *model, const struct message *message)
 {
 	struct ask *ask = model_head(model);
 	trace("reply", (uint64_t)model->session << 8 | message->type, message->size);
+	if (ask != NULL)
+		named_resolve(model, ask);
 	switch (message->type) {
 	case 'S':
 	case 'N': return REPLY_MORE;
@@ -322,22 +339,12 @@ enum reply model_reply(struct model *model, const struct message *message)
 	}
 	if (ask == NULL)
 		unexpected(model, message);
-	const char *simple = NULL;
 	switch (ask->type) {
 	case 'Q':
+		model->book.unnamed.used = model->portal_open = false;
+		return statement_reply(model, ask, message);
 	case 'E': return statement_reply(model, ask, message);
 	case 'D': describe_reply(model, ask, message); return REPLY_MORE;
-	case 'P': simple = "1"; break;
-	case 'B': simple = "2"; break;
-	case 'C': simple = "3"; break;
-	default: break;
+	default: simple_reply(model, ask, message); return REPLY_MORE;
 	}
-	const struct sql *statement = statement_at_hand(ask);
-	if (simple == NULL || message->type != (uint8_t)simple[0] || message->size != 0 ||
-	    (statement != NULL && ask->type != 'C' && must_abort(model, ask, statement)))
-		unexpected(model, message);
-	if (ask->type == 'B')
-		model->portal_rows = 0;
-	model_pop(model);
-	return REPLY_MORE;
 }

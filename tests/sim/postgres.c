@@ -85,14 +85,12 @@ void backend_ready(struct backend *backend)
 	talk_flush(&backend->talk);
 }
 
-void backend_error(struct backend *backend, const char *severity, const char *code, uint64_t nonce,
-                   const char *text)
+void backend_error_words(struct backend *backend, const char *severity, const char *code,
+                         const char *words)
 {
-	char line[160];
-	snprintf(line, sizeof line, "%" PRIx64 " %s", nonce, text);
 	struct talk *talk = &backend->talk;
 	talk_begin(talk, 'E');
-	const char *const fields[] = {"S", severity, "V", severity, "C", code, "M", line};
+	const char *const fields[] = {"S", severity, "V", severity, "C", code, "M", words};
 	for (size_t i = 0; i < ARRAY_LEN(fields); i += 2) {
 		talk_u8(talk, (uint8_t)fields[i][0]);
 		talk_text(talk, fields[i + 1]);
@@ -102,6 +100,14 @@ void backend_error(struct backend *backend, const char *severity, const char *co
 	talk_flush(talk);
 	if (backend->tx == 'T')
 		backend->tx = 'E';
+}
+
+void backend_error(struct backend *backend, const char *severity, const char *code, uint64_t nonce,
+                   const char *text)
+{
+	char words[160];
+	snprintf(words, sizeof words, "%" PRIx64 " %s", nonce, text);
+	backend_error_words(backend, severity, code, words);
 }
 
 /* Login. */
@@ -245,6 +251,8 @@ static void own_query(struct backend *backend, const char *text)
 	static const char set[] = "SET application_name=";
 	trace("own", backend->pid, strlen(text));
 	check_counts.own_queries++;
+	if (backend->statements[0].verb == VERB_DISCARD_ALL)
+		prepared_drop_all(backend);
 	const char *at = strstr(text, set);
 	if (at == NULL)
 		return;
@@ -259,11 +267,16 @@ static void query(struct backend *backend, const struct message *message)
 	struct cursor cursor = cursor_of(message);
 	const char *text = cursor_text(&cursor);
 	SIM_CHECK(!cursor.bad && cursor.at == cursor.end, "malformed Query");
+	trace_words("hear", backend->pid, 'Q', "", text);
 	uint32_t count = sql_read(text, backend->statements);
-	if (count > 0)
-		backend_claim(backend, nonce_client(backend->statements[0].nonce));
-	if (count == 1 && backend->statements[0].verb == VERB_OWN)
+	const struct sql *first = &backend->statements[0];
+	bool is_deallocate = first->verb == VERB_DEALLOCATE || first->verb == VERB_DEALLOCATE_ALL;
+	if (count > 0 && (first->nonce != 0 || !is_deallocate))
+		backend_claim(backend, nonce_client(first->nonce));
+	if (count == 1 && first->nonce == 0 && !is_deallocate)
 		own_query(backend, text);
+	backend->unnamed.used = false;
+	backend->batch = backend->unclaimed = false; /* it is answered by a ReadyForQuery too */
 	backend->statement_count = count;
 	backend->portal_open = false;
 	run_start(backend, false);
@@ -307,8 +320,7 @@ static bool session_message(struct backend *backend, const struct message *messa
 		query(backend, message);
 		break;
 	case 'S':
-		backend->skipping = false;
-		backend->batch = false;
+		backend->skipping = backend->batch = backend->unclaimed = false;
 		if (backend->tx == 'I')
 			backend->portal_open = false;
 		backend_ready(backend);
@@ -323,7 +335,7 @@ static bool session_message(struct backend *backend, const struct message *messa
 	case 'E':
 	case 'C':
 		if (!backend->skipping)
-			run_extended(backend, message);
+			extended_message(backend, message);
 		break;
 	default: sim_fail("backend %u was sent a message '%c'", backend->pid, message->type);
 	}
@@ -426,6 +438,36 @@ void postgres_close(struct postgres *postgres)
 	for (int i = 0; i < BACKENDS_MAX; i++)
 		if (postgres->backends[i] != NULL)
 			backend_end(postgres->backends[i], false);
+}
+
+static const struct backend *backend_of(const struct postgres *postgres, uint32_t pid)
+{
+	for (int i = 0; i < BACKENDS_MAX; i++)
+		if (postgres->backends[i] != NULL && postgres->backends[i]->pid == pid)
+			return postgres->backends[i];
+	return NULL;
+}
+
+uint32_t postgres_prepared(const struct postgres *postgres, uint32_t pid)
+{
+	const struct backend *backend = backend_of(postgres, pid);
+	uint32_t count = 0;
+	if (backend == NULL || !backend_is_clean(backend) || backend->talk.sock->eof ||
+	    backend->talk.sock->count > 0)
+		return UINT32_MAX;
+	for (int i = 0; i < PREPARED_MAX; i++)
+		count += backend->prepared[i].used &&
+		         strcmp(backend->prepared[i].name, PREPARED_SACRIFICED) != 0;
+	return count;
+}
+
+bool postgres_has_prepared(const struct postgres *postgres, uint32_t pid, const char *name)
+{
+	const struct backend *backend = backend_of(postgres, pid);
+	for (int i = 0; backend != NULL && i < PREPARED_MAX; i++)
+		if (backend->prepared[i].used && strcmp(backend->prepared[i].name, name) == 0)
+			return true;
+	return false;
 }
 
 uint32_t postgres_backends(const struct postgres *postgres)

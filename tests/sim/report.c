@@ -54,6 +54,13 @@ void trace(const char *what, uint64_t a, uint64_t b)
 		event_print(stdout, event);
 }
 
+void trace_words(const char *what, uint64_t a, char type, const char *name, const char *text)
+{
+	if (report.aloud)
+		printf("  %12" PRIu64 " %-8s %" PRIu64 " %c \"%.40s\" %.60s\n", world.now_us, what,
+		       a, type, name, text);
+}
+
 uint64_t trace_hash(void)
 {
 	return report.hash;

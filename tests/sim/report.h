@@ -20,6 +20,9 @@ uint64_t trace_count(void);
 /* Prints events as they come, too. */
 void trace_aloud(bool aloud);
 
+/* For whoever reads that: names and texts, of which only the front is printed. */
+void trace_words(const char *what, uint64_t a, char type, const char *name, const char *text);
+
 /* Words printed with every failure: how to run this again. */
 void report_open(const char *replay);
 

@@ -1,6 +1,6 @@
 /*
- * run.c - what a backend does with statements (sql.h): simple queries, the
- * extended protocol, COPY.
+ * run.c - what a backend does with statements (sql.h) of both protocols, COPY
+ * too.
  *
  * A statement runs in steps, so that a large answer is made only as fast as
  * its reader takes it, and a cancel can come in between.
@@ -16,26 +16,6 @@
 #include <string.h>
 
 #include "core/base/list.h"
-
-static void row_description(struct talk *talk)
-{
-	talk_begin(talk, 'T');
-	talk_u16(talk, 1);
-	talk_text(talk, "c");
-	talk_u32(talk, 0);
-	talk_u16(talk, 0);
-	talk_u32(talk, 25);
-	talk_u16(talk, 0xffff);
-	talk_u32(talk, 0xffffffff);
-	talk_u16(talk, 0);
-	talk_end(talk);
-}
-
-static void empty_message(struct talk *talk, char type)
-{
-	talk_begin(talk, type);
-	talk_end(talk);
-}
 
 static void row_put(struct talk *talk, const struct sql *statement, uint32_t index)
 {
@@ -87,8 +67,10 @@ static void statement_done(struct backend *backend)
 	backend->statement_at++;
 	backend->begun = false;
 	backend->rows = 0;
-	if (backend->extended)
+	if (backend->extended) {
 		backend->running = false;
+		backend->portal_done = true;
+	}
 }
 
 /* It has ended by an error, which was sent. */
@@ -135,7 +117,7 @@ void run_start(struct backend *backend, bool extended)
 	backend->rows = 0;
 	if (!extended) {
 		if (backend->statement_count == 0)
-			empty_message(&backend->talk, 'I');
+			talk_empty(&backend->talk, 'I');
 		for (uint32_t i = 0; i < backend->statement_count; i++)
 			if (backend->statements[i].verb == VERB_BAD) {
 				backend->statement_at = i;
@@ -147,9 +129,29 @@ void run_start(struct backend *backend, bool extended)
 		wait_for(backend, rng_below(&backend->postgres->rng, 400));
 }
 
-static bool verb_ends_transaction(enum verb verb)
+/* DEALLOCATE and DISCARD ALL. */
+static void forget(struct backend *backend, const struct sql *statement)
 {
-	return verb == VERB_COMMIT || verb == VERB_ROLLBACK;
+	char words[SQL_NAME_MAX + 64];
+	if (statement->verb == VERB_DISCARD_ALL &&
+	    (backend->tx == 'T' || backend->statement_count > 1)) {
+		statement_error(backend, "25001",
+		                "DISCARD ALL cannot run inside a transaction block");
+		return;
+	}
+	if (statement->verb != VERB_DEALLOCATE) {
+		prepared_drop_all(backend);
+		statement_done(backend);
+		return;
+	}
+	if (prepared_drop(backend, statement->target)) {
+		statement_done(backend);
+		return;
+	}
+	snprintf(words, sizeof words, "prepared statement \"%s\" does not exist",
+	         statement->target);
+	backend_error_words(backend, "ERROR", "26000", words);
+	statement_failed(backend);
 }
 
 /* The first step: what a statement does at once. */
@@ -158,7 +160,7 @@ static void statement_begin(struct backend *backend)
 	struct sql *statement = &backend->statements[backend->statement_at];
 	struct talk *talk = &backend->talk;
 	backend->begun = true;
-	if (statement->verb != VERB_OWN)
+	if (statement->verb != VERB_OWN && !verb_forgets(statement->verb))
 		check_ran(statement->nonce);
 	if (backend->tx == 'E' && !verb_ends_transaction(statement->verb)) {
 		statement_error(backend, "25P02", "current transaction is aborted");
@@ -192,13 +194,17 @@ static void statement_begin(struct backend *backend)
 	case VERB_COPYOUT: copy_response(talk, 'H'); return;
 	case VERB_SLEEP:
 		if (!backend->extended)
-			row_description(talk);
+			backend_describe_rows(backend, statement);
 		wait_for(backend, statement->a);
 		return;
 	case VERB_ROWS:
 		if (!backend->extended)
-			row_description(talk);
+			backend_describe_rows(backend, statement);
 		return;
+	case VERB_DEALLOCATE:
+	case VERB_DEALLOCATE_ALL:
+	case VERB_DISCARD_ALL: forget(backend, statement); return;
+	case VERB_ALTER:
 	case VERB_OWN:
 	case VERB_BAD:
 	case VERB_COUNT: statement_done(backend); return;
@@ -231,10 +237,10 @@ bool run_step(struct backend *backend)
 		row_put(talk, statement, backend->rows++);
 	if (backend->rows == statement->a) {
 		if (statement->verb == VERB_COPYOUT)
-			empty_message(talk, 'c');
+			talk_empty(talk, 'c');
 		statement_done(backend);
 	} else if (backend->rows == stop) {
-		empty_message(talk, 's');
+		talk_empty(talk, 's');
 		backend->portal_rows = backend->rows;
 		backend->running = false;
 	}
@@ -274,168 +280,4 @@ bool run_cancel(struct backend *backend)
 		return false;
 	statement_error(backend, "57014", "canceling statement due to user request");
 	return true;
-}
-
-/* Extended protocol. */
-
-static struct kept *prepared_find(struct backend *backend, const char *name)
-{
-	for (int i = 0; i < PREPARED_MAX; i++)
-		if (backend->prepared[i].used && strcmp(backend->prepared[i].name, name) == 0)
-			return &backend->prepared[i];
-	return NULL;
-}
-
-static void extended_error(struct backend *backend, const char *code, uint64_t nonce,
-                           const char *text)
-{
-	backend_error(backend, "ERROR", code, nonce, text);
-	backend->skipping = true;
-	backend->portal_open = false;
-}
-
-static bool is_aborted(const struct backend *backend, const struct sql *statement)
-{
-	return backend->tx == 'E' && !verb_ends_transaction(statement->verb);
-}
-
-static void parse(struct backend *backend, struct cursor cursor)
-{
-	const char *name = cursor_text(&cursor);
-	const char *text = cursor_text(&cursor);
-	struct sql statements[STATEMENTS_MAX] = {0};
-	uint32_t count = sql_read(text, statements);
-	SIM_CHECK(!cursor.bad && count <= 1, "malformed Parse");
-	uint64_t nonce = statements[0].nonce;
-	if (nonce_client(nonce) != 0)
-		backend_claim(backend, nonce_client(nonce));
-	else
-		backend->unclaimed |= backend->tx == 'I' && !backend->batch;
-	backend->batch = true;
-	if (statements[0].verb == VERB_BAD) {
-		extended_error(backend, "42601", nonce, "syntax error");
-		return;
-	}
-	if (count > 0 && is_aborted(backend, &statements[0])) {
-		extended_error(backend, "25P02", nonce, "current transaction is aborted");
-		return;
-	}
-	struct kept *prepared = prepared_find(backend, name);
-	if (prepared != NULL && name[0] != '\0') {
-		extended_error(backend, "42P05", nonce, "prepared statement already exists");
-		return;
-	}
-	for (int i = 0; prepared == NULL && i < PREPARED_MAX; i++)
-		if (!backend->prepared[i].used)
-			prepared = &backend->prepared[i];
-	SIM_CHECK(prepared != NULL, "more than %d prepared statements", PREPARED_MAX);
-	*prepared = (struct kept){.used = true, .empty = count == 0};
-	prepared->statement = statements[0];
-	snprintf(prepared->name, sizeof prepared->name, "%s", name);
-	empty_message(&backend->talk, '1');
-}
-
-static uint64_t bind_nonce(struct cursor *cursor)
-{
-	uint64_t nonce = 0;
-	for (uint16_t formats = cursor_u16(cursor); formats > 0; formats--)
-		cursor_u16(cursor);
-	for (uint16_t i = cursor_u16(cursor); i > 0; i--) {
-		uint32_t size = cursor_u32(cursor);
-		for (uint32_t k = 0; k < size && k < 17; k++)
-			nonce = nonce << 4 |
-			        (uint64_t)strtol((char[]){(char)cursor_u8(cursor), 0}, NULL, 16);
-	}
-	return nonce;
-}
-
-static void bind_portal(struct backend *backend, struct cursor cursor)
-{
-	cursor_text(&cursor);
-	struct kept *prepared = prepared_find(backend, cursor_text(&cursor));
-	uint64_t nonce = bind_nonce(&cursor);
-	SIM_CHECK(!cursor.bad, "malformed Bind");
-	if (nonce == 0 && prepared != NULL)
-		nonce = prepared->statement.nonce;
-	backend_claim(backend, nonce_client(nonce));
-	backend->batch = true;
-	if (prepared == NULL) {
-		extended_error(backend, "26000", nonce, "prepared statement does not exist");
-		return;
-	}
-	if (!prepared->empty && is_aborted(backend, &prepared->statement)) {
-		extended_error(backend, "25P02", nonce, "current transaction is aborted");
-		return;
-	}
-	backend->portal = prepared->statement;
-	backend->portal.nonce = nonce;
-	backend->portal_open = true;
-	backend->portal_empty = prepared->empty;
-	backend->portal_rows = 0;
-	empty_message(&backend->talk, '2');
-}
-
-static void describe(struct backend *backend, struct cursor cursor)
-{
-	uint8_t kind = cursor_u8(&cursor);
-	struct kept *prepared = prepared_find(backend, cursor_text(&cursor));
-	const struct sql *statement = &backend->portal;
-	if (kind == 'S') {
-		if (prepared == NULL) {
-			extended_error(backend, "26000", 0, "prepared statement does not exist");
-			return;
-		}
-		statement = &prepared->statement;
-		talk_begin(&backend->talk, 't');
-		talk_u16(&backend->talk, 0);
-		talk_end(&backend->talk);
-	} else if (!backend->portal_open) {
-		extended_error(backend, "34000", 0, "portal does not exist");
-		return;
-	}
-	if (verb_has_rows(statement->verb))
-		row_description(&backend->talk);
-	else
-		empty_message(&backend->talk, 'n');
-}
-
-static void execute(struct backend *backend, struct cursor cursor)
-{
-	cursor_text(&cursor);
-	backend->rows_max = cursor_u32(&cursor);
-	SIM_CHECK(!cursor.bad, "malformed Execute");
-	if (!backend->portal_open) {
-		extended_error(backend, "34000", 0, "portal does not exist");
-		return;
-	}
-	if (backend->portal_empty) {
-		empty_message(&backend->talk, 'I');
-		return;
-	}
-	backend->statements[0] = backend->portal;
-	backend->statement_count = 1;
-	run_start(backend, true);
-	if (backend->portal_rows > 0) {
-		backend->begun = true;
-		backend->rows = backend->portal_rows;
-	}
-}
-
-void run_extended(struct backend *backend, const struct message *message)
-{
-	struct cursor cursor = cursor_of(message);
-	switch (message->type) {
-	case 'P': parse(backend, cursor); break;
-	case 'B': bind_portal(backend, cursor); break;
-	case 'D': describe(backend, cursor); break;
-	case 'E': execute(backend, cursor); break;
-	default: { /* Close */
-		bool is_statement = cursor_u8(&cursor) == 'S';
-		struct kept *prepared = prepared_find(backend, cursor_text(&cursor));
-		if (is_statement && prepared != NULL)
-			prepared->used = false;
-		empty_message(&backend->talk, '3');
-	}
-	}
-	backend->batch = true;
 }

@@ -111,6 +111,12 @@ void talk_end(struct talk *talk)
 	write_u32(length, talk->out.size - talk->out.head - talk->open);
 }
 
+void talk_empty(struct talk *talk, char type)
+{
+	talk_begin(talk, type);
+	talk_end(talk);
+}
+
 void talk_flush(struct talk *talk)
 {
 	talk->ready = talk->out.size - talk->out.head;

@@ -47,6 +47,7 @@ void talk_u32(struct talk *talk, uint32_t value);
 void talk_bytes(struct talk *talk, const void *bytes, uint32_t size);
 void talk_text(struct talk *talk, const char *text); /* with its zero byte */
 void talk_end(struct talk *talk);
+void talk_empty(struct talk *talk, char type); /* a message without body */
 
 /* All that is queued may leave. */
 void talk_flush(struct talk *talk);

@@ -55,6 +55,7 @@ struct faults {
 	uint16_t buffers;    /* receive buffers of a group in play; 0: all */
 	uint32_t client_vanish, server_vanish, client_cancel, client_stall;
 	bool uneven; /* workers run at very unequal rates */
+	bool named;  /* not a fault: clients use prepared statements */
 };
 
 enum { FD_BASE = 1000, FILES_MAX = 4096, RINGS_MAX = 64 };
