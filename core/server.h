@@ -85,7 +85,6 @@ struct server {
 	bool to_start;               /* so its client has gone back to its start */
 	bool forgets;                /* what forgets all statements is */
 	bool schema_changes;         /* its transaction may have changed the schema */
-	bool forgets;                /* what forgets all statements is */
 	bool whole;                  /* the message under way is looked at whole */
 	bool dropping;               /* the rest of the message under way is dropped */
 	bool abandoned;              /* closed while resolving */
