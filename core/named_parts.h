@@ -78,6 +78,11 @@ void bind_effect(struct client *client, const struct said *said, uint8_t effect)
 
 enum verdict parse_unnamed(struct client *client, struct run *run, const struct said *said);
 enum verdict use_unnamed(struct client *client, struct run *run, const struct said *said);
+
+/* For named_passes(): a Bind without names finds the client's statement; the body
+ * behind the name of a Parse without one forgets no names, and may go as it is. */
+bool bind_passes(const struct client *client);
+bool parse_passes(struct client *client, struct run *run, struct span body);
 void forget_unnamed(struct client *client);
 
 /* Its text is not kept any more. */

@@ -86,6 +86,14 @@ static enum verdict parse_sacrifice(struct client *client, struct run *run)
 	return VERDICT_DROP;
 }
 
+/* As nearly all of a client without names; of what begins as DEALLOCATE may begin it
+ * may have some by then. */
+static bool is_of_no_interest(const struct client *client, struct span text)
+{
+	uint8_t first = text.size > 0 ? text.data[0] | 0x20 : 0;
+	return client->extended == NULL && first > 'd' && first <= 'z';
+}
+
 /* What the text does to names, when a portal of it is executed.  A name that is to
  * go is in target[]. */
 static enum sql_effect parse_effect(struct client *client, struct span body,
@@ -93,9 +101,8 @@ static enum sql_effect parse_effect(struct client *client, struct span body,
 {
 	struct span text = body_text(body);
 	struct extended *extended = client->extended;
-	uint8_t first = text.size > 0 ? text.data[0] | 0x20 : 0;
-	if (extended == NULL && first > 'd' && first <= 'z')
-		return SQL_NONE; /* as nearly all; what has no names yet may have some then */
+	if (is_of_no_interest(client, text))
+		return SQL_NONE;
 	enum sql_effect effect = sql_may_forget(text) ? sql_effect(text, target) : SQL_NONE;
 	if (effect != SQL_NONE && extended == NULL)
 		extended = extended_of(client);
@@ -161,6 +168,18 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 	return said_raw(client, run, said);
 }
 
+bool parse_passes(struct client *client, struct run *run, struct span body)
+{
+	struct span text = body_text(body);
+	if (client->worker->config->settings.prepare_unnamed ||
+	    (!is_of_no_interest(client, text) && sql_may_forget(text)))
+		return false;
+	parse_numbered(client, SQL_NONE);
+	run->unnamed = body;
+	run->unnamed_position = track_position(&client->server->track);
+	return true;
+}
+
 static bool is_of_earlier_batch(const struct track *track, uint32_t position)
 {
 	return !position_before(position, track->base) && position_before(position, track->batch);
@@ -197,6 +216,11 @@ static void have_unnamed(struct client *client, struct run *run)
 		named_parse_unnamed(client, extended->unnamed);
 	else
 		named_close_unnamed(client);
+}
+
+bool bind_passes(const struct client *client)
+{
+	return has_unnamed(client) && !unnamed_waits(client);
 }
 
 enum verdict use_unnamed(struct client *client, struct run *run, const struct said *said)

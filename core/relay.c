@@ -12,6 +12,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/relay.h"
 
+#include <string.h>
+
 #include "core/base/check.h"
 #include "core/client.h"
 #include "core/log.h"
@@ -61,11 +63,8 @@ static void set_vars(struct client *client, struct server *server)
 
 static void have_vars(struct client *client, struct server *server)
 {
-	for (uint32_t i = 0; i < VARS_MAX; i++)
-		if (client->vars.values[i] != server->vars.values[i]) {
-			set_vars(client, server);
-			return;
-		}
+	if (memcmp(&client->vars, &server->vars, sizeof client->vars) != 0)
+		set_vars(client, server);
 }
 
 void relay_to_start(struct server *server)

@@ -44,6 +44,16 @@ static void down_copy(struct server *server, struct run *run, struct span bytes)
 		conn_pause(&server->conn);
 }
 
+/* [from, to) of the run's buffer goes to the client. */
+static void down_range(struct server *server, struct run *run, uint32_t from, uint32_t to)
+{
+	if (run->to != from) {
+		down_flush(server, run);
+		run->from = from;
+	}
+	run->to = to;
+}
+
 static void down_forward(struct server *server, struct run *run, const struct piece *piece,
                          uint32_t from, uint32_t to)
 {
@@ -52,11 +62,7 @@ static void down_forward(struct server *server, struct run *run, const struct pi
 		run->from = run->to = to;
 		return;
 	}
-	if (run->to != from) {
-		down_flush(server, run);
-		run->from = from;
-	}
-	run->to = to;
+	down_range(server, run, from, to);
 }
 
 /* A message that passes in pieces. */
@@ -240,31 +246,88 @@ static bool down_piece(struct server *server, struct run *run, const struct piec
 	return true;
 }
 
-void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t to)
+/* SELECT, INSERT, COMMIT: of such a tag nothing is noted (down_tag). */
+static bool is_plain_tag(const uint8_t *message, uint32_t size)
+{
+	if (size < SCAN_HEADER_SIZE + 2)
+		return false;
+	uint8_t second = message[SCAN_HEADER_SIZE + 1];
+	switch (message[SCAN_HEADER_SIZE]) {
+	case 'A':
+	case 'D': return false;
+	case 'C': return second == 'O';
+	case 'R': return second == 'O';
+	default: return true;
+	}
+}
+
+/* Takes off the front of `in` what lies whole in place and passes as it is: nearly
+ * all of a result.  The general way, down_piece(), would do the same with it, in
+ * many more steps; it has the rest.  False: there was none. */
+static bool down_common(struct server *server, struct run *run, struct span *in, uint32_t to,
+                        uint32_t max)
+{
+	struct track *track = &server->track;
+	const uint8_t *message = in->data;
+	uint32_t left = in->size;
+	if (server->client == NULL || !scan_at_boundary(&server->scan) ||
+	    !named_has_no_notes(server))
+		return false;
+	while (left >= SCAN_HEADER_SIZE) {
+		uint8_t type = message[0];
+		uint32_t length = read_u32(message + 1); /* without the type byte */
+		if (length >= left || length < SCAN_LENGTH_MIN || length > max)
+			break;
+		if (type == 'C' && !is_plain_tag(message, length + 1))
+			break;
+		if (!track_reply_common(track, type))
+			break;
+		server->scan.type = type;
+		message += length + 1;
+		left -= length + 1;
+	}
+	if (left == in->size)
+		return false;
+	down_range(server, run, to - in->size, to - left);
+	*in = span_of(message, left);
+	return true;
+}
+
+/* All messages of the buffer.  False: the server is closed. */
+static bool down_messages(struct server *server, struct run *run, struct span in, uint32_t to)
 {
 	uint32_t max = server->worker->config->settings.max_packet_size;
-	struct span in = span_of(buf->data + from, to - from);
-	struct run run = {.buf = buf, .from = from, .to = from};
-	struct piece piece;
 	for (;;) {
-		uint32_t at = to - in.size;
-		enum scan_status status = scan_next(&server->scan, &in, max, &piece);
-		if (status == SCAN_MORE)
-			break;
-		if (status == SCAN_BAD) {
-			if (server->client != NULL)
-				down_flush(server, &run);
-			server_close(server, "bad pkt header");
-			return;
+		bool ended = down_common(server, run, &in, to, max);
+		if (!ended) {
+			uint32_t at = to - in.size;
+			struct piece piece;
+			enum scan_status status = scan_next(&server->scan, &in, max, &piece);
+			if (status == SCAN_MORE)
+				return true;
+			if (status == SCAN_BAD) {
+				if (server->client != NULL)
+					down_flush(server, run);
+				server_close(server, "bad pkt header");
+				return false;
+			}
+			if (!down_piece(server, run, &piece, at, to - in.size))
+				return false;
+			ended = piece.last;
 		}
-		if (!down_piece(server, &run, &piece, at, to - in.size))
-			return;
-		if (piece.last && track_head_mode(&server->track) == TRACK_LOCAL) {
+		if (ended && track_head_mode(&server->track) == TRACK_LOCAL) {
 			if (server->client != NULL)
-				down_flush(server, &run);
+				down_flush(server, run);
 			named_answer(server);
 		}
 	}
+}
+
+void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t to)
+{
+	struct run run = {.buf = buf, .from = from, .to = from};
+	if (!down_messages(server, &run, span_of(buf->data + from, to - from), to))
+		return;
 	struct client *client = server->client;
 	if (client == NULL)
 		return;

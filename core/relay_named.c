@@ -364,6 +364,44 @@ static bool query_concerns(struct client *client, const struct piece *piece)
 	return look;
 }
 
+/* Nothing that it said earlier without name has an effect on what it says now. */
+static bool has_no_unnamed(const struct client *client)
+{
+	const struct extended *extended = client->extended;
+	return extended == NULL ||
+	       (extended->unnamed == NULL && !extended->unnamed_named &&
+	        extended->unnamed_effect == SQL_NONE && extended->portal_effect == SQL_NONE);
+}
+
+/* What decide() does with what drivers send most: all without a name. */
+bool named_passes(struct client *client, struct run *run, struct span message)
+{
+	struct server *server = client->server;
+	struct span body = span_of(message.data + SCAN_HEADER_SIZE,
+	                           message.size - SCAN_HEADER_SIZE);
+	if (server->unclear || server->track.skipping || !has_no_unnamed(client))
+		return false;
+	switch (message.data[0]) {
+	case 'S':
+	case 'E': return true;
+	case 'Q':
+		run->unnamed.size = 0;
+		named_unnamed_is(server, 0);
+		return true;
+	case 'D': return body.size > 0 && body.data[0] == 'P';
+	case 'B':
+		if (body.size < 2 || body.data[0] != '\0' || body.data[1] != '\0' ||
+		    !bind_passes(client))
+			return false;
+		run->unnamed.size = 0;
+		return true;
+	case 'P':
+		return body.size > 1 && body.data[0] == '\0' &&
+		       parse_passes(client, run, span_of(body.data + 1, body.size - 1));
+	default: return false;
+	}
+}
+
 bool named_concerns(struct client *client, const struct piece *piece)
 {
 	switch (piece->type) {

@@ -23,6 +23,7 @@
 
 #include "core/base/bytes.h"
 #include "core/relay_parts.h"
+#include "core/server.h"
 #include "core/statements.h"
 #include "proto/scan.h"
 #include "proto/statement.h"
@@ -54,6 +55,11 @@ bool named_is_on(const struct client *client);
 /* Whether the message that begins with `piece` must be looked into.  Of a Query
  * that need not, what follows of it is done. */
 bool named_concerns(struct client *client, const struct piece *piece);
+
+/* The same for a message that is there whole, in place, when the client has a
+ * server: true is that nothing more needs to be looked into, and what follows of it
+ * is done.  For P, B, D, E, S and, if named_concerns() says no, Q. */
+bool named_passes(struct client *client, struct run *run, struct span message);
 
 /* A piece of such a message, which is [from, to) of the run's buffer:
  *	REPLACE  more of it must come
@@ -102,6 +108,12 @@ void named_committed(struct server *server);
 
 /* After the track has seen a reply. */
 void named_replied(struct server *server, uint8_t type);
+
+/* Nothing hangs on replies other than an error: named_replied() would do nothing. */
+static inline bool named_has_no_notes(const struct server *server)
+{
+	return server->journal.count == 0 && !server->clashes && !server->forgets;
+}
 
 /* By the request that is asked next, the server has that statement without name
  * (client->unnamed, which becomes it too), or none that counts (0). */

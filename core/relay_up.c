@@ -228,6 +228,60 @@ static bool up_gather(struct client *client, struct run *run, const struct piece
 	return verdict != VERDICT_HOLD;
 }
 
+static bool is_common(uint8_t type)
+{
+	switch (type) {
+	case 'P':
+	case 'B':
+	case 'D':
+	case 'E':
+	case 'S':
+	case 'Q': return true;
+	default: return false;
+	}
+}
+
+/* Takes off the front of `in` the requests that lie whole in place and go on as
+ * they are: nearly all that is said.  The general way, from up_first() on, would do
+ * the same with them, in many more steps; it has the rest.  HOLD: the next must
+ * wait, or the client has been closed; DROP: it is for the general way. */
+static enum verdict up_common(struct client *client, struct run *run, struct span *in, uint32_t to,
+                              uint32_t max)
+{
+	bool named = named_is_on(client);
+	if (!scan_at_boundary(&client->scan) || client->gathering || client->part.size > 0 ||
+	    client->drop_next || client->skip_to_sync)
+		return VERDICT_DROP;
+	while (in->size >= SCAN_HEADER_SIZE) {
+		uint8_t type = in->data[0];
+		uint32_t length = read_u32(in->data + 1); /* without the type byte */
+		if (!is_common(type) || length < SCAN_LENGTH_MIN || length >= in->size ||
+		    length > max)
+			return VERDICT_DROP;
+		struct piece piece = {
+			.bytes = span_of(in->data, length + 1),
+			.length = length + 1,
+			.type = type,
+			.first = true,
+			.last = true,
+		};
+		if (type == 'Q' && (client->worker->config->settings.disable_pqexec ||
+		                    (named && named_concerns(client, &piece))))
+			return VERDICT_DROP;
+		if (relay_server(client) != VERDICT_FORWARD)
+			return VERDICT_HOLD;
+		if (named && !named_passes(client, run, piece.bytes))
+			return VERDICT_DROP;
+		track_request(&client->server->track, type);
+		relay_count(client);
+		client->dropping = false;
+		client->scan.type = type;
+		relay_range(client, run, to - in->size, to - in->size + length + 1);
+		*in = span_of(in->data + length + 1, in->size - length - 1);
+	}
+	return VERDICT_DROP;
+}
+
 /* Returns where it stopped: `to`, or the start of what must wait. */
 static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
 {
@@ -235,6 +289,8 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 	struct span in = span_of(buf->data + from, to - from);
 	struct run run = {.buf = buf, .from = from, .to = from};
 	while (client->state == CLIENT_READY && !up_said_goodbye(client)) {
+		if (up_common(client, &run, &in, to, max) == VERDICT_HOLD)
+			break;
 		struct scan before = client->scan;
 		uint32_t at = to - in.size;
 		struct piece piece;
@@ -263,6 +319,8 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 			break;
 		}
 	}
+	if (client->state == CLIENT_CLOSING)
+		return to;
 	relay_up_flush(client, &run);
 	named_leave(client, &run);
 	/* nothing counts behind Terminate */

@@ -38,6 +38,9 @@ enum {
 	/* Blocks for bytes that queue anyway: few and large, but of a slab. */
 	COPY_BLOCK_MIN = 4096,
 	COPY_BLOCK_MAX = 16384,
+
+	/* What follows a block is copied into it, rather than be a second piece. */
+	COPY_AFTER_MAX = 256,
 };
 
 static uint32_t piece_size(const struct conn_piece *piece)
@@ -168,6 +171,31 @@ static struct conn_piece *queue_open_end(const struct conn *conn)
 	return conn->queued > conn->sending ? conn->queue.last : NULL;
 }
 
+/* What fits into the block at the end of the queue, if that is ours alone. */
+static uint32_t queue_room(const struct conn *conn)
+{
+	const struct conn_piece *last = queue_open_end(conn);
+	if (last == NULL || last->buf->origin != BUF_BLOCK || last->buf->holders != 1 ||
+	    last->to != last->buf->used)
+		return 0;
+	return last->buf->capacity - last->buf->used;
+}
+
+/* Fills up that block; returns what went in. */
+static uint32_t queue_fill_up(struct conn *conn, const uint8_t *bytes, uint32_t size)
+{
+	uint32_t part = MIN(size, queue_room(conn));
+	if (part == 0)
+		return 0;
+	struct conn_piece *last = conn->queue.last;
+	struct buf *buf = last->buf;
+	memcpy(buf->data + buf->used, bytes, part);
+	buf->used += part;
+	last->to += part;
+	conn->queued += part;
+	return part;
+}
+
 void conn_send(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
 {
 	CHECK(from <= to && to <= buf->used);
@@ -179,27 +207,15 @@ void conn_send(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
 		conn->queued += to - from;
 		return;
 	}
+	if (to - from <= COPY_AFTER_MAX && to - from <= queue_room(conn)) {
+		queue_fill_up(conn, buf->data + from, to - from);
+		return;
+	}
 	buf_hold(buf);
 	if (queue_append(conn, buf, from, to))
 		queue_grown(conn);
 	else
 		queue_failed(conn);
-}
-
-/* Fills up the block at the end of the queue; returns what went in. */
-static uint32_t queue_fill_up(struct conn *conn, const uint8_t *bytes, uint32_t size)
-{
-	struct conn_piece *last = queue_open_end(conn);
-	if (last == NULL || last->buf->origin != BUF_BLOCK || last->buf->holders != 1 ||
-	    last->to != last->buf->used)
-		return 0;
-	struct buf *buf = last->buf;
-	uint32_t part = MIN(size, buf->capacity - buf->used);
-	memcpy(buf->data + buf->used, bytes, part);
-	buf->used += part;
-	last->to += part;
-	conn->queued += part;
-	return part;
 }
 
 void conn_send_copy(struct conn *conn, const void *bytes, uint32_t size)

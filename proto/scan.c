@@ -13,13 +13,6 @@
 
 #include "core/base/check.h"
 
-enum {
-	LENGTH_SIZE = 4, /* the length counts itself: the least there can be */
-
-	/* PostgreSQL allocates no message larger than this (MaxAllocSize). */
-	LENGTH_MAX = 0x3fffffff,
-};
-
 static struct span span_take(struct span *in, uint32_t size)
 {
 	CHECK(size <= in->size);
@@ -33,12 +26,12 @@ static struct span span_take(struct span *in, uint32_t size)
 static bool header_parse(struct scan *scan, const uint8_t *header, uint32_t length_max)
 {
 	uint32_t length = read_u32(header + 1);
-	if (length < LENGTH_SIZE || length > MIN(length_max, LENGTH_MAX)) {
+	if (length < SCAN_LENGTH_MIN || length > MIN(length_max, SCAN_LENGTH_MAX)) {
 		scan->held = SCAN_HEADER_SIZE;
 		return false;
 	}
 	scan->type = header[0];
-	scan->body_left = length - LENGTH_SIZE;
+	scan->body_left = length - SCAN_LENGTH_MIN;
 	scan->held = 0;
 	return true;
 }

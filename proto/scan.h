@@ -25,7 +25,15 @@
 
 #include "core/base/bytes.h"
 
-enum { SCAN_HEADER_SIZE = 5 };
+enum {
+	SCAN_HEADER_SIZE = 5,
+
+	/* The length counts itself: the least there can be. */
+	SCAN_LENGTH_MIN = 4,
+
+	/* PostgreSQL allocates no message larger than this (MaxAllocSize). */
+	SCAN_LENGTH_MAX = 0x3fffffff,
+};
 
 enum scan_status {
 	SCAN_PIECE, /* *piece is set */

@@ -21,7 +21,22 @@
 #include "core/base/check.h"
 #include "core/base/limits.h"
 
-enum { KIND_BITS = 0x1f, KIND_LETTER = 0x40, MODE_SHIFT = 5, COPY_END = 'K' };
+enum { KIND_BITS = TRACK_KIND_BITS, KIND_LETTER = 0x40, COPY_END = TRACK_COPY_END };
+
+#define KIND(letter) (1U << ((letter)&KIND_BITS))
+const struct track_row track_rows[256] = {
+	['1'] = {.end = KIND('P')},
+	['2'] = {.end = KIND('B')},
+	['3'] = {.end = KIND('C')},
+	['C'] = {.part = KIND('Q'), .end = KIND('E')},
+	['D'] = {.part = KIND('Q') | KIND('E')},
+	['T'] = {.part = KIND('Q') | KIND('E'), .end = KIND('D')},
+	['d'] = {.part = KIND('Q') | KIND('E')},
+	['n'] = {.end = KIND('D')},
+	['s'] = {.end = KIND('E')},
+	['t'] = {.part = KIND('D')},
+};
+#undef KIND
 
 void track_init(struct track *track)
 {
@@ -55,18 +70,10 @@ static void drop(struct track *track, uint32_t count)
 	track->base += count;
 }
 
-/* Takes the head away, and the ends of COPYs that come to the front by it. */
-static void pop(struct track *track)
-{
-	do
-		drop(track, 1);
-	while (kind_at(track, 0) == COPY_END);
-}
-
 static void append(struct track *track, uint8_t kind, enum track_mode mode)
 {
 	CHECK(!track_full(track));
-	uint32_t entry = (kind & KIND_BITS) | (uint32_t)mode << MODE_SHIFT;
+	uint32_t entry = (kind & KIND_BITS) | (uint32_t)mode << TRACK_MODE_SHIFT;
 	*entry_at(track, track->count) = (uint8_t)entry;
 	track->count++;
 }
@@ -156,19 +163,12 @@ void track_ask(struct track *track, uint8_t type, enum track_mode mode)
 	owe(track, type, mode);
 }
 
-enum track_mode track_head_mode(const struct track *track)
-{
-	if (track->count == 0)
-		return TRACK_PLAIN;
-	return (enum track_mode)(*entry_at(track, 0) >> MODE_SHIFT);
-}
-
 uint8_t track_take_local(struct track *track)
 {
 	if (track_head_mode(track) != TRACK_LOCAL)
 		return 0;
 	uint8_t kind = kind_at(track, 0);
-	pop(track);
+	track_pop(track);
 	return kind;
 }
 
@@ -258,21 +258,21 @@ static void on_ready(struct track *track, char status)
 
 	uint8_t head = kind_at(track, 0);
 	if (head == 'S' || head == 'Q' || head == 'F') {
-		pop(track);
+		track_pop(track);
 		return;
 	}
 	track->suspect = track->suspect || head != 0 || !ends_login;
 	while (track->count > 0 && kind_at(track, 0) != 'S')
 		drop(track, 1);
 	if (track->count > 0)
-		pop(track);
+		track_pop(track);
 }
 
 /* A reply that ends `request`, which is to be at the head. */
 static void on_end(struct track *track, uint8_t request)
 {
 	if (kind_at(track, 0) == request)
-		pop(track);
+		track_pop(track);
 	else
 		track->suspect = true;
 }
@@ -335,7 +335,7 @@ enum verdict track_reply(struct track *track, uint8_t type, char status)
 	case 'E': on_error(track); break;
 	case 'T':
 		if (kind_at(track, 0) == 'D')
-			pop(track);
+			track_pop(track);
 		else
 			on_part(track, 'E', 'Q');
 		break;
@@ -364,11 +364,6 @@ bool track_is_free(const struct track *track)
 	       track->copy == COPY_NONE;
 }
 
-bool track_owes(const struct track *track)
-{
-	return track->count > 0;
-}
-
 bool track_waits_for_data(const struct track *track)
 {
 	return is_copying_in(track) && kind_at(track, syncs_behind_head(track) + 1) != COPY_END;
@@ -383,9 +378,4 @@ bool track_will_end(const struct track *track)
 	bool ends = kind == 'S' || kind == 'Q' || kind == 'F' ||
 	            (kind != 0 && track->flushed == track_position(track));
 	return ends && !track_waits_for_data(track);
-}
-
-bool track_is_skipping_own(const struct track *track)
-{
-	return track_head_mode(track) == TRACK_OWN;
 }

@@ -43,6 +43,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/check.h"
+
 enum verdict {
 	VERDICT_FORWARD, /* send on */
 	VERDICT_HOLD,    /* wait for the message's end, then ask again */
@@ -74,6 +76,9 @@ struct track {
 	uint8_t inline_owed[16];
 };
 
+/* What is in an entry: the letter of the request in five bits, its mode in three. */
+enum { TRACK_KIND_BITS = 0x1f, TRACK_MODE_SHIFT = 5, TRACK_COPY_END = 'K' };
+
 /* The queue starts inside the track and takes memory from the caller when it
  * grows: track_full() says when, track_grow() gives twice the room (the old
  * memory, if it was the caller's, comes back by return). */
@@ -104,7 +109,24 @@ static inline uint32_t track_position(const struct track *track)
 }
 
 /* How the head was asked; TRACK_PLAIN of an empty queue. */
-enum track_mode track_head_mode(const struct track *track);
+static inline enum track_mode track_head_mode(const struct track *track)
+{
+	if (track->count == 0)
+		return TRACK_PLAIN;
+	return (enum track_mode)(track->owed[track->head] >> TRACK_MODE_SHIFT);
+}
+
+/* Takes the head away, and the ends of COPYs that come to the front by it. */
+static inline void track_pop(struct track *track)
+{
+	CHECK(track->count > 0);
+	do {
+		track->head = (track->head + 1) & (track->room - 1);
+		track->count--;
+		track->base++;
+	} while (track->count > 0 && (track->owed[track->head] & TRACK_KIND_BITS) ==
+	                                     (TRACK_COPY_END & TRACK_KIND_BITS));
+}
 
 /* Takes a local request off the head and returns its type; 0: there is none. */
 uint8_t track_take_local(struct track *track);
@@ -118,11 +140,41 @@ bool track_may_answer(const struct track *track);
  * byte of a Z and ignored otherwise. */
 enum verdict track_reply(struct track *track, uint8_t type, char status);
 
+/* What a reply is to the request at the head, a bit per letter of a request: a
+ * part of its answer, or the end.  Rows of zeros: track_reply() knows more. */
+struct track_row {
+	uint32_t part, end;
+};
+extern const struct track_row track_rows[256];
+
+/* The same for what servers say most, where it answers a client's own request:
+ * true is FORWARD; false: nothing was done, ask track_reply(). */
+static inline bool track_reply_common(struct track *track, uint8_t type)
+{
+	if (track->count == 0)
+		return false;
+	uint32_t entry = track->owed[track->head];
+	uint32_t mode = entry >> TRACK_MODE_SHIFT;
+	uint32_t kind = 1U << (entry & TRACK_KIND_BITS);
+	const struct track_row *row = &track_rows[type];
+	uint32_t copy = type == 'd' ? COPY_OUT : COPY_NONE;
+	if (((row->part | row->end) & kind) == 0 || track->copy != copy ||
+	    (mode != TRACK_PLAIN && mode != TRACK_MAPPED))
+		return false;
+	track->ready = false;
+	if ((row->end & kind) != 0)
+		track_pop(track);
+	return true;
+}
+
 /* Whether nothing is owed, no COPY is open and the last Z said 'I'. */
 bool track_is_free(const struct track *track);
 
 /* Whether replies are owed (a c or f that nobody waits for does not count). */
-bool track_owes(const struct track *track);
+static inline bool track_owes(const struct track *track)
+{
+	return track->count > 0;
+}
 
 /* Whether a COPY goes on that its client has not ended: the server answers nothing
  * until it has been told more. */
@@ -133,6 +185,9 @@ bool track_waits_for_data(const struct track *track);
 bool track_will_end(const struct track *track);
 
 /* Whether what is owed next is our own, so that its replies are dropped. */
-bool track_is_skipping_own(const struct track *track);
+static inline bool track_is_skipping_own(const struct track *track)
+{
+	return track_head_mode(track) == TRACK_OWN;
+}
 
 #endif

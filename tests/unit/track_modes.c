@@ -4,6 +4,7 @@
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "proto/track.h"
 
@@ -125,4 +126,48 @@ Test(track_modes, a_parse_is_answered_here_only_when_it_cannot_fail)
 	cr_assert_eq(track_reply(&track, 'E', 0), VERDICT_FORWARD);
 	cr_assert_eq(track_reply(&track, 'Z', 'E'), VERDICT_FORWARD);
 	cr_assert_not(track_may_answer(&track), "failed");
+}
+
+/* A track in a state of its own for each seed; some of them no peer would bring about. */
+static void track_of_seed(struct track *track, uint32_t seed)
+{
+	static const char requests[] = "QSPBDEC";
+	login(track);
+	seed = seed * 2654435761U + 12345;
+	for (uint32_t count = seed % 5; count > 0; count--) {
+		seed = seed * 1103515245 + 12345;
+		if (seed >> 16 & 1) {
+			track_ask(track, (uint8_t)requests[(seed >> 18) % 7],
+			          (enum track_mode)((seed >> 22) % 5));
+		} else {
+			track_request(track, (uint8_t)requests[(seed >> 18) % 7]);
+		}
+		if ((seed >> 25) % 4 == 0)
+			track_request(track, (uint8_t)("cfd"[(seed >> 27) % 3]));
+	}
+	if ((seed >> 13) % 3 == 0)
+		track_reply(track, (uint8_t)("GHW"[(seed >> 9) % 3]), 0);
+}
+
+Test(track_modes, common_replies_do_what_track_reply_does)
+{
+	uint32_t common = 0;
+	for (uint32_t seed = 0; seed < 1000; seed++) {
+		for (uint32_t type = 0; type < 256; type++) {
+			struct track one, other;
+			track_of_seed(&one, seed);
+			track_of_seed(&other, seed);
+			struct track before = one;
+			if (!track_reply_common(&one, (uint8_t)type)) {
+				cr_assert_eq(memcmp(&one, &before, sizeof one), 0, "untouched");
+				continue;
+			}
+			common++;
+			cr_assert_eq(track_reply(&other, (uint8_t)type, 0), VERDICT_FORWARD);
+			other.owed = one.owed;
+			cr_assert_eq(memcmp(&one, &other, sizeof one), 0, "%u: '%c'", seed,
+			             (int)type);
+		}
+	}
+	cr_assert_gt(common, 400);
 }
