@@ -86,8 +86,8 @@ static enum verdict parse_sacrifice(struct client *client, struct run *run)
 	return VERDICT_DROP;
 }
 
-/* As nearly all of a client without names; of what begins as DEALLOCATE may begin it
- * may have some by then. */
+/* As nearly all.  What begins otherwise may forget names, also those that its client
+ * does not have yet. */
 static bool is_of_no_interest(const struct client *client, struct span text)
 {
 	uint8_t first = text.size > 0 ? text.data[0] | 0x20 : 0;
