@@ -412,6 +412,7 @@ static void client_begin(struct alarm *alarm)
 	client->must_leave = client->wants_stall = client->wants_all = client->bound = false;
 	client->book = (struct book){0};
 	client->marks = 0;
+	client->careful = world.faults.named && rng_below(&client->rng, 2) == 0;
 	client->copy = (struct copy_task){0};
 	client->batches_left = 1 +
 	                       rng_below(&client->rng, rng_below(&client->rng, 4) == 0 ? 60 : 8);

@@ -58,7 +58,8 @@ struct client {
 	struct copy_task copy;
 	struct book book; /* what should be there when all that was sent has been done */
 	uint32_t marks;
-	bool bound; /* the portal, and not executed */
+	bool careful; /* asks for few errors in this session */
+	bool bound;   /* the portal, and not executed */
 	struct sql bound_to;
 	struct session_names names;
 	struct alarm act, leave, cancel, wake;

@@ -102,9 +102,12 @@ static void parse(struct client *client, const char *name)
 {
 	struct sql sql;
 	bool taken = name[0] != '\0' && book_find(&client->book, name) != NULL;
-	if (taken && pick(client, 4) > 0)
+	if (taken && (client->careful || pick(client, 4) > 0))
 		say_close(client, name);
 	bool any = text_pick(client, &sql);
+	bool fails = any && (sql.verb == VERB_FAIL || sql.verb == VERB_BAD);
+	if (fails && client->careful)
+		sql.verb = VERB_ROWS;
 	say_parse(client, name, any ? &sql : NULL);
 }
 
@@ -118,13 +121,13 @@ static void execute(struct client *client, const struct sql *sql)
 static void use(struct client *client, const char *name)
 {
 	const struct book_entry *entry = book_find(&client->book, name);
-	if (entry == NULL && pick(client, 6) > 0) {
+	if (entry == NULL && (client->careful || pick(client, 6) > 0)) {
 		parse(client, name);
 		entry = book_find(&client->book, name);
 	}
 	struct sql sql = entry != NULL ? entry->sql : (struct sql){0};
 	bool parameter = entry != NULL && !entry->empty && sql_has_parameter(&sql);
-	if (pick(client, 30) == 0)
+	if (!client->careful && pick(client, 30) == 0)
 		parameter = !parameter;
 	if (parameter)
 		sql.nonce = nonce_new(client);
@@ -147,6 +150,8 @@ static void deallocate(struct client *client)
 {
 	struct sql sql = {.verb = VERB_DEALLOCATE, .nonce = nonce_new(client)};
 	const char *name = name_pick(client);
+	if (client->careful && book_find(&client->book, name) == NULL)
+		parse(client, name);
 	for (int i = 0; i < SQL_NAME_MAX && name[i] != '\0'; i++)
 		sql.target[i] = name[i];
 	say_parse(client, "", &sql);
@@ -166,6 +171,8 @@ static void step(struct client *client)
 	else if (dice < 45)
 		use(client, name);
 	else if (dice < 70)
+		parse(client, name);
+	else if (dice < 80 && client->careful && book_find(&client->book, name) == NULL)
 		parse(client, name);
 	else if (dice < 80)
 		say_describe(client, name);
