@@ -2,9 +2,10 @@
  * relay_down.c - from servers to clients.
  *
  * Rows and everything else that may be large pass in pieces, as ranges of the
- * buffer they came in.  ReadyForQuery and ParameterStatus are looked at whole:
- * they nearly always are whole where they lie, else they are put together
- * first.  Replies to queries of our own are dropped, in their place.
+ * buffer they came in.  ReadyForQuery, ParameterStatus, CommandComplete and errors
+ * that may speak of a name of ours are looked at whole: they nearly always are
+ * whole where they lie, else they are put together first.  Replies to queries of
+ * our own are dropped, in their place.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/base/check.h"

@@ -8,7 +8,7 @@
  * What is decided here holds for the moment when the server will read the
  * message: all that was sent before has been done by then, or it is skipped
  * together with this one.  Where that is not so, because a Sync lies between,
- * the message waits for the replies (statement_waits).
+ * the message waits for the replies (name_waits, prepared_waits, journal_waits).
  *
  * Errors are the server's own, so that its transaction fails when the client is
  * told so: a name that is taken is parsed twice, one that is not known goes on

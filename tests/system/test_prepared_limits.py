@@ -565,3 +565,27 @@ def texts_without_end(stage):
     check(until(lambda: size() < (20 << 20)), size())
     two = stage.wire()
     same(two.value("select 1"), "1")
+
+
+@test(KEPT, databases=ONE, new=True)
+def unnamed_from_a_named_one(stage):
+    """prepare_unnamed: the same text without name is bound by the name it has on the server, if switched on."""
+    def binds():
+        rows = [r for r in stage.ask("show stats") if r["database"] == "test"]
+        return sum(int(r["total_bind_count"]) for r in rows)
+    one = stage.wire()
+    one.send(P("s", "select $1::text"), S)
+    same(one.reply(2), ["1", "Zi"])
+
+    def unnamed(text, value):
+        before = binds()
+        one.send(P("", text), B("", "", value), E(), S)
+        same(one.reply(5), ["1", "2", f"D({value})", "C(SELECT 1)", "Zi"])
+        return binds() - before
+    same(unnamed("select $1::text", "off"), 0)
+    stage.reload(config=KEPT + "\nprepare_unnamed = 1", databases=ONE)
+    same(unnamed("select $1::text", "on"), 1)
+    same(unnamed("select $1::text || ''", "other text"), 0)
+    one.send(P("", "select $1::text"), D("S"), B("", "", "a", "b"), E(), S)
+    same(one.reply(5), ["1", "t", "T1", "E[08P01]", "Zi"])
+    same(unnamed("select $1::text", "again"), 1)

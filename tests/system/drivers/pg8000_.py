@@ -11,16 +11,13 @@ import scenarios
 pg8000.paramstyle = "pyformat"
 
 
-class Pg8000(scenarios.Driver):
+class Pg8000(scenarios.AutocommitDriver):
     error = pg8000.ProgrammingError
 
     def connect(self):
         self.db = pg8000.connect(self.user, host=self.host, port=self.port, password=self.password,
                                  database=self.database)
         self.db.autocommit = True
-
-    def close(self):
-        self.db.close()
 
     def sqlstate(self, error):
         """The fields in their order: severity twice, SQLSTATE, message, detail, hint."""
@@ -33,17 +30,6 @@ class Pg8000(scenarios.Driver):
         cursor = self.db.cursor()
         cursor.execute(*self.pyformat(sql, values))
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-
-    def begin(self):
-        self.db.autocommit = False
-
-    def commit(self):
-        self.db.commit()
-        self.db.autocommit = True
-
-    def rollback(self):
-        self.db.rollback()
-        self.db.autocommit = True
 
     def copy_in(self, table, rows):
         lines = "".join("%d\t%s\n" % row for row in rows)

@@ -14,16 +14,13 @@ import scenarios
 psycopg2.extras.register_uuid()
 
 
-class Psycopg2(scenarios.Driver):
+class Psycopg2(scenarios.AutocommitDriver):
     error = psycopg2.Error
 
     def connect(self):
         self.db = psycopg2.connect(host=self.host, port=self.port, user=self.user, dbname=self.database,
                                    password=self.password, sslmode="disable")
         self.db.autocommit = True
-
-    def close(self):
-        self.db.close()
 
     def sqlstate(self, error):
         return error.pgcode
@@ -32,17 +29,6 @@ class Psycopg2(scenarios.Driver):
         with self.db.cursor() as cursor:
             cursor.execute(*self.pyformat(sql, values))
             return cursor.fetchall() if cursor.description else []
-
-    def begin(self):
-        self.db.autocommit = False
-
-    def commit(self):
-        self.db.commit()
-        self.db.autocommit = True
-
-    def rollback(self):
-        self.db.rollback()
-        self.db.autocommit = True
 
     def prepare_again(self, sql, value):
         found = []

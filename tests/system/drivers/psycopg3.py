@@ -9,7 +9,7 @@ import psycopg.types.json
 import scenarios
 
 
-class Psycopg3(scenarios.Driver):
+class Psycopg3(scenarios.AutocommitDriver):
     error = psycopg.Error
     threshold = {"prepare": 0, "second": 2, "binary": None}
 
@@ -18,23 +18,9 @@ class Psycopg3(scenarios.Driver):
             host=self.host, port=self.port, user=self.user, password=self.password, sslmode="disable",
             dbname=self.database, autocommit=True, prepare_threshold=self.threshold[self.mode])
 
-    def close(self):
-        self.db.close()
-
     def execute(self, sql, *values):
         cursor = self.db.execute(*self.pyformat(sql, values), binary=self.mode == "binary")
         return cursor.fetchall() if cursor.description else []
-
-    def begin(self):
-        self.db.autocommit = False
-
-    def commit(self):
-        self.db.commit()
-        self.db.autocommit = True
-
-    def rollback(self):
-        self.db.rollback()
-        self.db.autocommit = True
 
     def prepare_again(self, sql, value):
         """A cache of one statement gives the other one up."""

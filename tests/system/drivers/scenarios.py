@@ -299,6 +299,24 @@ SCENARIOS = [
 ]
 
 
+class AutocommitDriver(Driver):
+    """One whose connection has a switch for it, as most by PEP 249."""
+
+    def close(self):
+        self.db.close()
+
+    def begin(self):
+        self.db.autocommit = False
+
+    def commit(self):
+        self.db.commit()
+        self.db.autocommit = True
+
+    def rollback(self):
+        self.db.rollback()
+        self.db.autocommit = True
+
+
 def run(driver):
     db = driver(sys.argv[1:])
     db.connect()
