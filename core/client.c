@@ -19,6 +19,7 @@
 #include "core/base/text.h"
 #include "core/config.h"
 #include "core/log.h"
+#include "core/place.h"
 #include "core/pool.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -36,7 +37,8 @@ enum { LOG_TEXT_MAX = 1024, SILENT_MAX = 256, WELCOME_FIXED = 256, VAR_OVERHEAD 
 static const uint16_t allowed_moves[CLIENT_STATE_COUNT] = {
 #define TO(state) (1U << CLIENT_##state)
 	[CLIENT_STARTUP] = TO(AUTH) | TO(WELCOME) | TO(CONSOLE) | TO(CANCEL) | TO(CLOSING),
-	[CLIENT_AUTH] = TO(WELCOME) | TO(CONSOLE) | TO(CLOSING),
+	[CLIENT_AUTH] = TO(MOVING) | TO(WELCOME) | TO(CONSOLE) | TO(CLOSING),
+	[CLIENT_MOVING] = TO(CLOSING),
 	[CLIENT_WELCOME] = TO(READY) | TO(CLOSING),
 	[CLIENT_READY] = TO(WAITING) | TO(CLOSING),
 	[CLIENT_WAITING] = TO(READY) | TO(CLOSING),
@@ -50,7 +52,8 @@ static struct list *client_list(struct client *client)
 	struct worker *worker = client->worker;
 	switch ((enum client_state)client->state) {
 	case CLIENT_STARTUP:
-	case CLIENT_AUTH: return &worker->logins;
+	case CLIENT_AUTH:
+	case CLIENT_MOVING: return &worker->logins;
 	case CLIENT_WELCOME:
 	case CLIENT_WAITING: return &client->pool->waiting;
 	case CLIENT_READY: return &client->pool->active;
@@ -121,29 +124,49 @@ static void client_count(struct client *client, int32_t change)
 	                          memory_order_relaxed);
 }
 
+struct client *client_new(struct worker *worker, int fd, bool is_unix)
+{
+	struct client *client = slab_acquire(&worker->clients);
+	if (client == NULL)
+		return NULL;
+	client->worker = worker;
+	client->is_unix = is_unix;
+	if (!conn_accept(&client->conn, &worker->loop, fd, RING_GROUP_CLIENT, &client_events)) {
+		slab_release(&worker->clients, client);
+		return NULL;
+	}
+	list_append(&worker->logins, &client->link);
+	return client;
+}
+
+void client_free(struct client *client)
+{
+	struct worker *worker = client->worker;
+	login_free(client);
+	console_free(client);
+	vars_clear(&worker->words, &client->vars);
+	vars_free_start(&worker->words, client->start);
+	extended_free(client);
+	part_fini(&client->part);
+	list_remove(client_list(client), &client->link);
+	slab_release(&worker->clients, client);
+}
+
 void client_open(struct worker *worker, int fd, bool is_unix)
 {
 	uint32_t count = atomic_load_explicit(&worker->process->clients, memory_order_relaxed);
 	uint32_t most = (uint32_t)MAX(worker->config->settings.max_client_conn, 0) + SILENT_MAX;
 	/* beyond the limit there is room to say so to a few, not to a flood */
 	bool room = !worker->stopping && count < most;
-	struct client *client = room ? slab_acquire(&worker->clients) : NULL;
+	struct client *client = room ? client_new(worker, fd, is_unix) : NULL;
 	if (client == NULL) {
 		sys_close(fd);
 		return;
 	}
-	client->worker = worker;
-	client->is_unix = is_unix;
 	client->connect_us = client->request_us = worker->loop.now_us;
-	if (!conn_accept(&client->conn, &worker->loop, fd, RING_GROUP_CLIENT, &client_events)) {
-		slab_release(&worker->clients, client);
-		sys_close(fd);
-		return;
-	}
 	client->id = atomic_fetch_add(&worker->process->next_id, 1) + 1;
 	client_count(client, 1);
 	client_address(client);
-	list_append(&worker->logins, &client->link);
 	if (!login_begin(client))
 		client_close(client, "out of memory");
 }
@@ -209,6 +232,11 @@ void client_drop_held(struct client *client)
 	client->held_last = NULL;
 }
 
+static bool client_is_queued(const struct client *client)
+{
+	return client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME;
+}
+
 /* What becomes of the server of a client that leaves (pgbouncer.md 5.4). */
 static void client_let_server_go(struct client *client)
 {
@@ -266,7 +294,11 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 		                    span_of(client->key.bytes, client->key.size));
 	client->in_cancel_table = false;
 	struct pool *pool = client->pool;
-	bool was_queued = client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME;
+	if (client->state == CLIENT_MOVING)
+		place_broken(client);
+	else if (pool != NULL)
+		place_leave(pool->record, worker->index);
+	bool was_queued = client_is_queued(client);
 	client_move(client, CLIENT_CLOSING);
 	if (was_queued)
 		pool_unqueue(pool, client);
@@ -450,6 +482,7 @@ static void on_bytes(struct conn *conn, struct buf *buf, uint32_t from, uint32_t
 	switch ((enum client_state)client->state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
+	case CLIENT_MOVING:
 	case CLIENT_WELCOME: login_bytes(client, buf->data + from, to - from); break;
 	case CLIENT_READY:
 	case CLIENT_WAITING: relay_up(client, buf, from, to); break;
@@ -460,11 +493,22 @@ static void on_bytes(struct conn *conn, struct buf *buf, uint32_t from, uint32_t
 	}
 }
 
+/* While it is queued: a client that has gone is not served, but
+ * for one that said goodbye behind its queries, as PostgreSQL runs those. */
+static void on_hangup(struct conn *conn)
+{
+	struct client *client = client_of(conn);
+	if (client_is_queued(client) && !relay_says_goodbye(client))
+		client_close(client, "client unexpected eof");
+}
+
 static void on_eof(struct conn *conn)
 {
 	struct client *client = client_of(conn);
 	if (client->state == CLIENT_READY)
 		relay_client_eof(client);
+	else if (client_is_queued(client))
+		on_hangup(conn);
 	else if (client->state == CLIENT_STARTUP && login_is_silent(client))
 		client_close(client, NULL);
 	else
@@ -476,30 +520,17 @@ static void on_room(struct conn *conn)
 	relay_client_room(client_of(conn));
 }
 
-/* While it is queued nothing is read: a client that has gone is not served, but
- * for one that said goodbye behind its queries, as PostgreSQL runs those. */
-static void on_hangup(struct conn *conn)
-{
-	struct client *client = client_of(conn);
-	bool queued = client->state == CLIENT_WAITING || client->state == CLIENT_WELCOME;
-	if (queued && !relay_says_goodbye(client))
-		client_close(client, "client unexpected eof");
-}
-
 static void on_closed(struct conn *conn, int error)
 {
 	struct client *client = client_of(conn);
-	struct worker *worker = client->worker;
 	(void)error;
 	client_close(client, "client unexpected eof");
-	login_free(client);
-	console_free(client);
-	vars_clear(&worker->words, &client->vars);
-	vars_free_start(&worker->words, client->start);
-	extended_free(client);
-	part_fini(&client->part);
-	list_remove(&worker->closing, &client->link);
-	slab_release(&worker->clients, client);
+	client_free(client);
+}
+
+static void on_detached(struct conn *conn)
+{
+	place_detached(client_of(conn));
 }
 
 const struct conn_events client_events = {
@@ -507,5 +538,6 @@ const struct conn_events client_events = {
 	.on_eof = on_eof,
 	.on_room = on_room,
 	.on_hangup = on_hangup,
+	.on_detached = on_detached,
 	.on_closed = on_closed,
 };

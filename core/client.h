@@ -5,6 +5,7 @@
  *	       \-> CANCEL (a cancel request)  \-> CONSOLE    (database pgbouncer)
  *	any -> CLOSING
  *
+ * MOVING is between AUTH and WELCOME: it goes to the worker that serves its pool.
  * READY is a client between queries or attached to a server.  WAITING is queued:
  * its conn is paused and what it has said waits in `held`, copied out of the
  * receive buffers, so that waiting costs nobody anything.
@@ -37,6 +38,7 @@ struct worker;
 enum client_state {
 	CLIENT_STARTUP,
 	CLIENT_AUTH,
+	CLIENT_MOVING,
 	CLIENT_WELCOME, /* logged in, waits for the pool's welcome data */
 	CLIENT_READY,
 	CLIENT_WAITING,
@@ -97,6 +99,13 @@ struct client {
 
 /* Takes a connection that was accepted here or mailed here. */
 void client_open(struct worker *worker, int fd, bool is_unix);
+
+/* One with an id, an address and a login to be made, in no count; NULL: no memory,
+ * the descriptor is the caller's still. */
+struct client *client_new(struct worker *worker, int fd, bool is_unix);
+
+/* Its conn is closed or released. */
+void client_free(struct client *client);
 
 /* Between lists and states; checks that the move is allowed. */
 void client_move(struct client *client, enum client_state state);

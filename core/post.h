@@ -18,13 +18,14 @@
 struct config;
 struct derive_job;
 struct lent_server;
+struct moved_client;
 struct pool_record;
 struct process;
 struct server;
 struct server_lookup;
 
 enum post_kind {
-	POST_CLIENT, /* an accepted descriptor: .client */
+	POST_CLIENT, /* accepted, or logged in (core/place.h): .client */
 	/* worker -> home of .pool */
 	POST_DEMAND, /* how it stands, nothing else */
 	POST_OPENED, /* a login has succeeded */
@@ -95,6 +96,7 @@ struct post {
 	} demand;
 	union {
 		struct {
+			struct moved_client *moved; /* NULL: just accepted */
 			int fd;
 			bool is_unix;
 		} client;

@@ -68,9 +68,10 @@ struct welcome {
 	char text[];                   /* \0, then name\0value\0 of the untracked, then values */
 };
 
-/* A worker's part of a pool, published by that worker. */
+/* A worker's part of a pool. */
 struct pool_local {
-	_Atomic(struct pool *) pool;
+	_Atomic(struct pool *) pool; /* published by that worker */
+	_Atomic uint32_t clients;    /* served there, or on their way (core/place.h) */
 };
 
 struct pool_record {

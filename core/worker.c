@@ -22,6 +22,7 @@
 #include "core/home.h"
 #include "core/lend.h"
 #include "core/log.h"
+#include "core/place.h"
 #include "core/pool.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -187,6 +188,10 @@ bool worker_listen(struct worker *worker, int fd, bool is_unix)
 
 static void client_arrives(struct worker *worker, struct post *post)
 {
+	if (post->client.moved != NULL) {
+		place_arrive(worker, post->client.moved);
+		return;
+	}
 	/* client_open() counts it anew */
 	atomic_fetch_sub_explicit(&worker->client_count, 1, memory_order_relaxed);
 	client_open(worker, post->client.fd, post->client.is_unix);

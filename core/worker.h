@@ -51,7 +51,7 @@ struct worker {
 	struct words words;
 	struct statements statements;
 	uint64_t unnamed_count; /* statements without name that were parsed here */
-	struct list logins;     /* clients not in a pool: STARTUP, AUTH */
+	struct list logins;     /* clients not in a pool: STARTUP, AUTH, MOVING */
 	struct list consoles;
 	struct list cancels; /* clients that ask for a cancel */
 	struct list closing; /* clients */
@@ -68,6 +68,7 @@ struct worker {
 
 	_Atomic uint32_t client_count; /* for the balance */
 	uint64_t lent, borrowed;       /* servers handed over so far */
+	uint64_t moved;                /* clients that have logged in and went elsewhere */
 	uint64_t console_logins, console_queries, console_bytes;
 	struct guesser guessers[GUESSERS]; /* who asks for cancels with unknown keys */
 };

@@ -233,6 +233,7 @@ static void worker_collect(struct rows *rows, const struct worker *worker)
 	}
 	row->lent = worker->lent;
 	row->borrowed = worker->borrowed;
+	row->moved = worker->moved;
 	row->turns = worker->loop.turns;
 	row->enters = ring_enters(worker->loop.ring);
 	row->busy_us = worker->loop.busy_us;

@@ -77,7 +77,7 @@ struct worker_row {
 	uint32_t client_sockets, logins, client_room;
 	uint32_t server_sockets, server_room; /* also those that are closing */
 	uint32_t servers_idle, servers_busy;
-	uint64_t lent, borrowed, turns, enters, transactions;
+	uint64_t lent, borrowed, moved, turns, enters, transactions;
 	uint64_t busy_us, longest_turn_us, now_us;
 };
 

@@ -105,7 +105,7 @@ static const struct column totals_columns[] = {T("name"), N("value")};
 /* `busy`: percent of the time since the process started. */
 static const struct column workers_columns[] = {
 	I("worker"), I("cpu"), I("clients"), I("servers_idle"), I("servers_busy"), Q("lent"),
-	Q("borrowed"), Q("turns"), Q("syscalls"), Q("transactions"), I("busy"),
+	Q("borrowed"), Q("moved"), Q("turns"), Q("syscalls"), Q("transactions"), I("busy"),
 	Q("longest_turn_us"),
 };
 

@@ -112,6 +112,7 @@ void show_workers(struct result *result, const struct show_input *input)
 		result_number(result, row->servers_busy);
 		result_number(result, row->lent);
 		result_number(result, row->borrowed);
+		result_number(result, row->moved);
 		result_number(result, row->turns);
 		result_number(result, row->enters);
 		result_number(result, row->transactions);

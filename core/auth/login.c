@@ -21,6 +21,7 @@
 #include "core/client.h"
 #include "core/derive.h"
 #include "core/log.h"
+#include "core/place.h"
 #include "core/pool.h"
 #include "core/process.h"
 #include "core/worker.h"
@@ -331,7 +332,9 @@ void login_bytes(struct client *client, const uint8_t *bytes, uint32_t size)
 		return;
 	}
 	struct login *login = client->login;
-	if (size > LOGIN_MESSAGE_MAX + SCAN_HEADER_SIZE - MIN(login->size, LOGIN_MESSAGE_MAX)) {
+	bool proven = client->state == CLIENT_MOVING;
+	if (!proven &&
+	    size > LOGIN_MESSAGE_MAX + SCAN_HEADER_SIZE - MIN(login->size, LOGIN_MESSAGE_MAX)) {
 		client_close(client, "bad packet");
 		return;
 	}
@@ -431,12 +434,28 @@ void login_succeeded(struct client *client)
 	                                          : registry_pool(&worker->process->registry,
 	                                                          worker->config, client->database,
 	                                                          user);
-	client->pool = record == NULL ? NULL : pool_get(worker, record);
-	if (client->pool == NULL) {
+	if (record == NULL) {
 		client_fail(client, NULL, "bouncer config error");
 		return;
 	}
 	keep_keys(client, record);
+	uint32_t place = place_find(worker, record);
+	if (place != worker->index) {
+		place_move(client, record, place);
+		return;
+	}
+	place_take(record, place);
+	login_enter(client, record);
+}
+
+void login_enter(struct client *client, struct pool_record *record)
+{
+	client->pool = pool_get(client->worker, record);
+	if (client->pool == NULL) {
+		place_leave(record, client->worker->index);
+		client_fail(client, NULL, "bouncer config error");
+		return;
+	}
 	client->pool->counters.client_login_count++;
 	client_move(client, CLIENT_WELCOME);
 	const struct welcome *welcome = atomic_load_explicit(&record->welcome,

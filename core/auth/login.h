@@ -21,6 +21,7 @@
 struct auth_method;
 struct client;
 struct derive_job;
+struct pool_record;
 
 struct login {
 	uint8_t *bytes; /* what has come and is not yet understood */
@@ -41,12 +42,14 @@ struct login {
 	struct derive_job *job; /* with the helper: the exchange waits */
 	struct scram_keys keys; /* recovered from a proof */
 	bool has_keys;
+	struct pool_record *record; /* MOVING: its pool, and the worker it goes to */
+	uint32_t to;
 };
 
 /* False without memory. */
 bool login_begin(struct client *client);
 
-/* Bytes of a client in STARTUP, AUTH or WELCOME. */
+/* Bytes of a client in STARTUP, AUTH, MOVING or WELCOME. */
 void login_bytes(struct client *client, const uint8_t *bytes, uint32_t size);
 
 /* The names it asked for, for log lines; NULL if unknown. */
@@ -61,6 +64,9 @@ void login_derived(void *owner, struct derive_job *job);
 
 /* Authentication has succeeded: on to the pool or the console. */
 void login_succeeded(struct client *client);
+
+/* Into the pool, on the worker that place_take() has counted it at. */
+void login_enter(struct client *client, struct pool_record *record);
 
 void login_free(struct client *client);
 

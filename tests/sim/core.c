@@ -58,6 +58,8 @@ static struct config *config_make(const struct plan *plan)
 	settings->server_lifetime = rng_below(&rng, 2) == 0 ? 3600000000U : 1000000;
 	settings->server_login_retry = rng_between(&rng, 10000, 2000000);
 	settings->server_check_delay = rng_below(&rng, 2) == 0 ? 30000000 : 1000;
+	/* half of the runs have servers follow clients, the others clients follow servers */
+	settings->servers_per_worker = MAX((int32_t)rng_below(&rng, 4) - 1, 0);
 	static const char *const names[] = {"d0", "d1", "u0", "u1"};
 	for (uint32_t i = 0; i < plan->databases; i++) {
 		struct database_entry entry;

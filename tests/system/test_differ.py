@@ -30,7 +30,7 @@ def transaction(stage):
     play(stage, 2, 3500)
 
 
-@test(FEW + differ.config("transaction") + "\nworkers = 2", databases=SHARED, seconds=100, slow=True)
+@test(FEW + differ.config("transaction") + "\nworkers = 2\nservers_per_worker = 0", databases=SHARED, seconds=100, slow=True)
 def two_workers(stage):
     """The same where few statements are kept at a server, and fewer threads serve it."""
     play(stage, 3, 1500)

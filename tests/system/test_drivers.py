@@ -185,8 +185,8 @@ def add(driver):
     def transaction(stage):
         all_ways(stage, driver, {
             "2 workers": "workers = 2\nmax_prepared_statements = 200",
-            "4 workers": "workers = 4\nmax_prepared_statements = 200",
-            "3 statements": "workers = 4\nmax_prepared_statements = 3"}, 2)
+            "4 workers": "workers = 4\nservers_per_worker = 0\nmax_prepared_statements = 200",
+            "3 statements": "workers = 4\nservers_per_worker = 0\nmax_prepared_statements = 3"}, 2)
 
     def session(stage):
         all_ways(stage, driver, {"": "pool_mode = session"}, 0)

@@ -110,7 +110,7 @@ def one_text_once(stage):
     answers(clients[0], "n0", 4711)
 
 
-@test("max_prepared_statements = 20\nworkers = 10",
+@test("max_prepared_statements = 20\nworkers = 10\nservers_per_worker = 0",
       databases=ONE.replace("pool_size=1", "pool_size=2"), new=True, seconds=90, ours=True)
 def servers_between_workers(stage):
     """Two servers handed over between ten workers: what is prepared on them goes with them."""

@@ -294,25 +294,25 @@ def in_turn(stage, pause):
 TWO = "test = host=127.0.0.1 port=PG pool_size=2"
 
 
-@test("workers = 2\nserver_check_delay = 0", databases=TWO)
+@test("workers = 2\nservers_per_worker = 0\nserver_check_delay = 0", databases=TWO)
 def checks_of_all_2_workers(stage):
     """All servers are always in need of a check: every client is served."""
     in_turn(stage, 0.05)
 
 
-@test("workers = 4\nserver_check_delay = 0", databases=TWO)
+@test("workers = 4\nservers_per_worker = 0\nserver_check_delay = 0", databases=TWO)
 def checks_of_all_4_workers(stage):
     """The same with four workers."""
     in_turn(stage, 0.05)
 
 
-@test("workers = 2\nserver_check_delay = 0.2", databases=TWO)
+@test("workers = 2\nservers_per_worker = 0\nserver_check_delay = 0.2", databases=TWO)
 def checks_of_the_old_2_workers(stage):
     """All servers have aged into need of a check."""
     in_turn(stage, 0.6)
 
 
-@test("workers = 4\nserver_check_delay = 0.2", databases=ONE)
+@test("workers = 4\nservers_per_worker = 0\nserver_check_delay = 0.2", databases=ONE)
 def checks_of_the_old_4_workers(stage):
     """The same with four workers and one server."""
     in_turn(stage, 0.6)
