@@ -8,6 +8,10 @@
  * two, starts what is missing and cancels what is too much.  It runs after
  * every change and every completion, and repeats nothing already asked for.
  *
+ * To end a receive is dear where many are armed: the kernel looks for it in a table
+ * of few buckets.  So that of a paused conn stays until something comes; nearly all
+ * that wait for a server say nothing meanwhile.
+ *
  * A cancel and what is armed after it reach the kernel in that order, so a
  * cancel never hits the successor; -ECANCELED nobody asked for is still no
  * error, just a reason to arm again.
@@ -76,10 +80,11 @@ static void receive_tend(struct conn *conn)
 {
 	bool wanted = !conn->ended && (conn->state == CONN_LINGERING ||
 	                               (conn->state == CONN_OPEN && !conn->paused));
+	bool stays = wanted || (conn->state == CONN_OPEN && !conn->ended && !conn->overfed);
 	if (!wanted && link_is_in(&conn->starved_link))
 		list_remove(&conn->loop->starved[conn->group], &conn->starved_link);
 	if (conn_flies(conn, OP_RECV)) {
-		if (!wanted && !conn->canceling) {
+		if (!stays && !conn->canceling) {
 			conn->canceling = true;
 			conn_cancel(conn, OP_RECV);
 		}
@@ -137,6 +142,7 @@ static void conn_received(struct conn *conn, const struct completion *completion
 		conn_end(conn, OP_RECV);
 		conn->canceling = false;
 	}
+	conn->overfed = conn->paused && (conn->overfed || size > 0);
 	if (completion->has_buffer) {
 		struct buf *buf = buf_received(&loop->bufs, conn->group, completion->buffer, size);
 		if (size > 0 && conn_listens(conn))
@@ -260,6 +266,7 @@ int conn_connect(struct conn *conn, struct loop *loop, const struct addr *addr, 
 void conn_set_paused(struct conn *conn, bool paused)
 {
 	conn->paused = paused;
+	conn->overfed = false;
 	if (conn->state == CONN_OPEN)
 		conn_tend(conn);
 }

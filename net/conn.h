@@ -52,7 +52,7 @@ struct conn_events {
 	void (*on_bytes)(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to);
 	void (*on_eof)(struct conn *conn);    /* the peer will send no more; we still may */
 	void (*on_room)(struct conn *conn);   /* was full, is not any more */
-	void (*on_hangup)(struct conn *conn); /* while paused: the peer has closed its side */
+	void (*on_hangup)(struct conn *conn); /* while not received: the peer has closed its side */
 	void (*on_detached)(struct conn *conn);
 	void (*on_closed)(struct conn *conn, int error); /* 0 or -errno */
 };
@@ -74,6 +74,7 @@ struct conn {
 	uint8_t in_flight; /* a bit per enum op_kind */
 	uint8_t group;     /* RING_GROUP_* it receives into */
 	bool paused;
+	bool overfed;    /* bytes came while it was paused: the receive must end */
 	bool ended;      /* end of file was seen */
 	bool full;       /* above high water, on_room is due */
 	bool canceling;  /* the receive is being ended */
@@ -132,7 +133,9 @@ static inline bool conn_is_flushed(const struct conn *conn)
 
 void conn_set_paused(struct conn *conn, bool paused);
 
-/* Stops and restarts on_bytes.  Idempotent. */
+/* Stops and restarts on_bytes.  Idempotent.  Few conns say anything while they are
+ * paused, so the receive ends only when one does: what was received until then comes
+ * still, and so does on_eof. */
 static inline void conn_pause(struct conn *conn)
 {
 	if (!conn->paused)

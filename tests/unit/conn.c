@@ -64,10 +64,25 @@ static void prepare_paused_now(struct probe *probe, struct stranger *peer)
 	conn_pause(&probe->conn);
 }
 
-static void prepare_paused(struct probe *probe, struct stranger *peer)
+/* Nothing has come since: it is received from as before. */
+static void prepare_paused_quiet(struct probe *probe, struct stranger *peer)
 {
 	prepare_paused_now(probe, peer);
 	turns(&loop, 2);
+	cr_assert_eq(probe->conn.in_flight, 1U << OP_RECV);
+}
+
+static void pause_and_feed(struct probe *probe, struct stranger *peer)
+{
+	conn_pause(&probe->conn);
+	stranger_write(peer, 1);
+	turns(&loop, 3);
+}
+
+static void prepare_paused(struct probe *probe, struct stranger *peer)
+{
+	prepare_turn(probe, peer);
+	pause_and_feed(probe, peer);
 	cr_assert_eq(probe->conn.in_flight, 1U << OP_POLL);
 }
 
@@ -145,6 +160,7 @@ static const struct {
 	{"copying out", prepare_copying, false},
 	{"being paused", prepare_paused_now, false},
 	{"paused", prepare_paused, false},
+	{"paused, quiet", prepare_paused_quiet, false},
 	{"being resumed", prepare_resumed_now, false},
 	{"detaching", prepare_detaching, false},
 	{"detaching, stalled", prepare_detaching_stalled, false},
@@ -158,6 +174,7 @@ static const struct {
 	{"finish: receiving", prepare_turn, true},
 	{"finish: being paused", prepare_paused_now, true},
 	{"finish: paused", prepare_paused, true},
+	{"finish: paused, quiet", prepare_paused_quiet, true},
 	{"finish: detaching", prepare_detaching, true},
 	{"finish: detached", prepare_detached, true},
 	{"finish: ended", prepare_ended, true},
@@ -228,8 +245,7 @@ Test(conn, closes_from_events)
 		case DETACHED: conn_detach(&probe.conn); break;
 		case ROOM: queue_much(&probe); break;
 		case HANGUP:
-			conn_pause(&probe.conn);
-			turns(&loop, 2);
+			pause_and_feed(&probe, &peer);
 			shutdown(peer.fd, SHUT_WR);
 			break;
 		default: break;
@@ -385,13 +401,14 @@ Test(conn, pausing_loses_nothing)
 		}
 		cr_assert_eq(probe.told[HANGUP], 0);
 
-		/* Paused for good, nothing comes any more. */
-		conn_pause(&probe.conn);
-		turns(&loop, 2);
+		/* What comes first while it is paused is told; then nothing is any more. */
+		pause_and_feed(&probe, &peer);
+		cr_assert_eq(probe.got, TOTAL + 1);
 		int told = probe.told[BYTES];
 		stranger_write(&peer, 100);
 		turns(&loop, 3);
 		cr_assert_eq(probe.told[BYTES], told);
+		cr_assert_eq(probe.conn.in_flight, 1U << OP_POLL);
 
 		/* A peer that leaves is noticed, once; its last words are not lost. */
 		shutdown(peer.fd, SHUT_WR);
@@ -402,7 +419,7 @@ Test(conn, pausing_loses_nothing)
 		cr_assert_eq(probe.told[END], 0);
 		conn_resume(&probe.conn);
 		turns_until(&loop, &probe, END);
-		cr_assert_eq(probe.got, TOTAL + 100);
+		cr_assert_eq(probe.got, TOTAL + 101);
 		conn_pause(&probe.conn);
 		turns(&loop, 3);
 		cr_assert_eq(probe.told[HANGUP], 1);
@@ -411,6 +428,39 @@ Test(conn, pausing_loses_nothing)
 		turns_until(&loop, &probe, CLOSED);
 		close(peer.fd);
 	}
+	loop_close(&loop);
+}
+
+/* One that says nothing while it is paused costs the kernel nothing. */
+Test(conn, quiet_pauses_are_free)
+{
+	test_loop_open(&loop);
+	static struct probe probe;
+	struct stranger peer = probe_open_pair(&probe, &loop, true, 0);
+	turns(&loop, 2);
+	uint64_t completions = loop.completions;
+	for (int i = 0; i < 5; i++) {
+		conn_pause(&probe.conn);
+		turns(&loop, 2);
+		conn_resume(&probe.conn);
+		turns(&loop, 2);
+	}
+	cr_assert_eq(loop.completions, completions);
+	stranger_write(&peer, 7);
+	turns_until(&loop, &probe, BYTES);
+	cr_assert_eq(loop.completions, completions + 1);
+
+	/* Its end is told at once, as nothing can follow. */
+	conn_pause(&probe.conn);
+	shutdown(peer.fd, SHUT_WR);
+	turns_until(&loop, &probe, END);
+	conn_resume(&probe.conn);
+	turns(&loop, 3);
+	cr_assert_eq(probe.told[END], 1);
+	cr_assert_eq(probe.told[HANGUP], 0);
+	conn_close(&probe.conn);
+	turns_until(&loop, &probe, CLOSED);
+	close(peer.fd);
 	loop_close(&loop);
 }
 
@@ -485,8 +535,7 @@ Test(conn, last_words_arrive)
 		static struct probe probe;
 		static uint8_t bytes[100 * 1000];
 		struct stranger peer = probe_open_pair(&probe, &loop, true, 0);
-		conn_pause(&probe.conn);
-		turns(&loop, 2);
+		pause_and_feed(&probe, &peer);
 		for (int i = 0; i < 100; i++)
 			stranger_write(&peer, 4096);
 		stream_fill(bytes, sizeof bytes, 2, 0);
@@ -499,7 +548,7 @@ Test(conn, last_words_arrive)
 			got = stranger_read(&peer, 2, 10 * 1000);
 		}
 		cr_assert_eq(peer.read, sizeof bytes);
-		cr_assert_eq(probe.got, 0);
+		cr_assert_eq(probe.got, 1);
 		/* One that does not leave is left. */
 		if (leaves > 0)
 			shutdown(peer.fd, SHUT_WR);
