@@ -479,6 +479,8 @@ static void on_bytes(struct conn *conn, struct buf *buf, uint32_t from, uint32_t
 {
 	struct client *client = client_of(conn);
 	client->request_us = client->worker->loop.now_us;
+	if (client_is_queued(client))
+		client->leaves |= relay_leaves(client, span_of(buf->data + from, to - from));
 	switch ((enum client_state)client->state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
@@ -493,12 +495,12 @@ static void on_bytes(struct conn *conn, struct buf *buf, uint32_t from, uint32_t
 	}
 }
 
-/* While it is queued: a client that has gone is not served, but
- * for one that said goodbye behind its queries, as PostgreSQL runs those. */
+/* While it is queued: a client that has gone is not served, but for one that said
+ * goodbye together with its queries, as PostgreSQL runs those. */
 static void on_hangup(struct conn *conn)
 {
 	struct client *client = client_of(conn);
-	if (client_is_queued(client) && !relay_says_goodbye(client))
+	if (client_is_queued(client) && (client->leaves || !relay_says_goodbye(client)))
 		client_close(client, "client unexpected eof");
 }
 

@@ -90,6 +90,7 @@ struct client {
 	bool relaying;      /* inside relay_up: no second entry */
 	bool ended;         /* it will send no more */
 	bool vanished;      /* by end of file, not Terminate */
+	bool leaves;        /* said goodbye while it was queued, behind nothing new */
 	bool notified;      /* of its wait (query_wait_notify) */
 	bool console_busy;  /* a console command is under way */
 	bool protocol_long; /* speaks 3.2 */

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/bytes.h"
+
 struct buf;
 struct client;
 struct server;
@@ -37,6 +39,10 @@ void relay_server_room(struct server *server);
 
 /* Whether a queued client has put Terminate behind what it asked. */
 bool relay_says_goodbye(const struct client *client);
+
+/* Whether what has come from a queued client is a Terminate of its own: if it has gone
+ * it does not wait any more for what it asked. */
+bool relay_leaves(const struct client *client, struct span bytes);
 
 /* The client will send no more: it is closed when all is answered. */
 void relay_client_eof(struct client *client);

@@ -409,17 +409,37 @@ void relay_cancel_waiting(struct client *client)
 	relay_resume(client);
 }
 
-bool relay_says_goodbye(const struct client *client)
+/* What is held for it, read through.  True: there is a Terminate, and *asked says
+ * whether something stands before it.  Else *scan is where that ends. */
+static bool up_look_ahead(const struct client *client, struct scan *scan, bool *asked)
 {
-	struct scan scan = client->scan;
+	*scan = client->scan;
+	*asked = !scan_at_boundary(scan);
 	for (const struct held *held = client->held_first; held != NULL; held = held->next) {
 		struct span in = span_of(held->buf->data + held->from, held->to - held->from);
 		struct piece piece;
-		while (scan_next(&scan, &in, UINT32_MAX, &piece) == SCAN_PIECE)
+		while (scan_next(scan, &in, UINT32_MAX, &piece) == SCAN_PIECE) {
 			if (piece.first && message_use(SIDE_CLIENT, piece.type) == USE_END)
 				return true;
+			*asked = true;
+		}
 	}
 	return false;
+}
+
+bool relay_says_goodbye(const struct client *client)
+{
+	struct scan scan;
+	bool asked;
+	return up_look_ahead(client, &scan, &asked) && asked;
+}
+
+bool relay_leaves(const struct client *client, struct span bytes)
+{
+	struct scan scan;
+	bool asked;
+	return bytes.size > 0 && message_use(SIDE_CLIENT, bytes.data[0]) == USE_END &&
+	       !up_look_ahead(client, &scan, &asked) && scan_at_boundary(&scan);
 }
 
 void relay_client_eof(struct client *client)
