@@ -278,7 +278,8 @@ void loop_turn(struct loop *loop, int64_t max_wait_us)
 	uint64_t busy_us = before_us - loop->now_us;
 	loop->busy_us += busy_us;
 	loop->longest_turn_us = MAX(loop->longest_turn_us, busy_us);
-	uint32_t count = ring_turn(loop->ring, loop_wait_us(loop, before_us, max_wait_us));
+	uint32_t count = ring_turn(loop->ring, before_us,
+	                           loop_wait_us(loop, before_us, max_wait_us));
 	loop->now_us = sys_clock_us();
 	loop->turns++;
 	loop_run_hasty(loop, count);

@@ -12,6 +12,11 @@
  * Entries that the kernel did not take (it is out of memory for the moment)
  * stay in the queue, since what is to be submitted is read from its head.
  *
+ * A timeout that is given to a wait arms a timer of the kernel and disarms it, each
+ * time; where waits are short that is a good part of what they cost.  So it is an
+ * operation of its own, an alarm, that stays until it goes off: later waits with a
+ * limit behind it need none.  Some end too early by that, which costs one turn.
+ *
  * A send with MSG_DONTWAIT, MSG_WAITALL and CQE_SKIP_SUCCESS is tried while it
  * is submitted and never again; it is silent when all was taken.  That silence
  * is an answer only if the kernel took every entry and no completion had to wait
@@ -31,6 +36,17 @@
 
 /* Of cancels, which succeed in silence and may fail: nobody wants to know. */
 static const uint64_t user_data_cancel = UINT64_MAX;
+
+/* Of alarms. */
+static const uint64_t user_data_alarm = UINT64_MAX - 1;
+
+enum {
+	/* Two clocks and a rounding lie between a limit and its alarm. */
+	ALARM_SLACK_US = 100,
+
+	/* Under way at once: one goes off before others, which were there first. */
+	ALARMS_MAX = 8,
+};
 
 /* Smallest queues to fall back to when memory may not be locked. */
 static const uint32_t entries_min = 16;
@@ -59,6 +75,10 @@ struct ring {
 	uint64_t enters;
 	struct completion *completions;
 	uint32_t completion_room, completion_count;
+	uint64_t alarm_us;                   /* when the next alarm goes off; 0: none is known */
+	uint32_t alarms;                     /* under way */
+	struct __kernel_timespec alarm_time; /* of the last, until it is submitted */
+	bool alarms_fail;
 	uint32_t sq_head; /* of the submission queue, when it was last looked at */
 };
 
@@ -143,6 +163,7 @@ static bool ring_probe(struct ring *ring, struct ring_failure *failure)
 		{IORING_OP_SEND, "SEND"},       {IORING_OP_SENDMSG, "SENDMSG"},
 		{IORING_OP_CONNECT, "CONNECT"}, {IORING_OP_POLL_ADD, "POLL_ADD"},
 		{IORING_OP_READ, "READ"},       {IORING_OP_ASYNC_CANCEL, "ASYNC_CANCEL"},
+		{IORING_OP_TIMEOUT, "TIMEOUT"},
 	};
 	enum { OPERATIONS = 256 };
 	struct io_uring_probe *probe =
@@ -186,7 +207,7 @@ static bool ring_try_group(struct ring *ring, struct ring_failure *failure)
 static bool try_send_now(struct ring *ring, int fd, const uint8_t *bytes, uint32_t size, bool room)
 {
 	ring_send_now(ring, 1, fd, bytes, size);
-	uint32_t count = ring_turn(ring, 0);
+	uint32_t count = ring_turn(ring, 0, 0);
 	if (!ring_is_settled(ring))
 		return false;
 	if (room || count != 1)
@@ -380,6 +401,14 @@ static int ring_enter(struct ring *ring, uint32_t to_submit, uint32_t wait_for, 
 	return result;
 }
 
+static void alarm_went_off(struct ring *ring, int32_t result)
+{
+	CHECK(ring->alarms > 0);
+	ring->alarms--;
+	ring->alarm_us = 0;
+	ring->alarms_fail |= result != -ETIME;
+}
+
 /* Copies out, so that the queue is free again before anybody acts on it. */
 static uint32_t ring_collect(struct ring *ring)
 {
@@ -390,8 +419,11 @@ static uint32_t ring_collect(struct ring *ring)
 	CHECK(ready <= ring->completion_room);
 	for (uint32_t i = 0; i < ready; i++) {
 		const struct io_uring_cqe *cqe = &cq->cqes[(head + i) & cq->ring_mask];
-		if (cqe->user_data == user_data_cancel)
+		if (UNLIKELY(cqe->user_data >= user_data_alarm)) {
+			if (cqe->user_data == user_data_alarm)
+				alarm_went_off(ring, cqe->res);
 			continue;
+		}
 		ring->completions[count++] = (struct completion){
 			.user_data = cqe->user_data,
 			.result = cqe->res,
@@ -404,22 +436,67 @@ static uint32_t ring_collect(struct ring *ring)
 	return count;
 }
 
+/* An entry to fill in.  A full queue is submitted, without running any work: a
+ * completion must not come in the middle of the caller's turn.  There is no
+ * way to report failure here and no entry may be lost, so it waits for memory
+ * if it must. */
+static void ring_make_room(struct ring *ring)
+{
+	const struct io_uring_sq *sq = &ring->uring.sq;
+	ring->sq_head = io_uring_smp_load_acquire(sq->khead);
+	while (sq->sqe_tail - ring->sq_head == sq->ring_entries) {
+		if (ring_enter(ring, queue_publish(ring), 0, 0, NULL) < 0)
+			nap(nap_first_us);
+		ring->sq_head = io_uring_smp_load_acquire(sq->khead);
+	}
+}
+
+static struct io_uring_sqe *ring_sqe(struct ring *ring)
+{
+	struct io_uring_sq *sq = &ring->uring.sq;
+	if (UNLIKELY(sq->sqe_tail - ring->sq_head == sq->ring_entries))
+		ring_make_room(ring);
+	struct io_uring_sqe *sqe = &sq->sqes[sq->sqe_tail & sq->ring_mask];
+	sq->sqe_tail++;
+	return sqe;
+}
+
+/* True: an alarm will end a wait that may last until at_us, timeout_us from now. */
+static bool ring_alarm(struct ring *ring, uint64_t at_us, const struct __kernel_timespec *timeout)
+{
+	if (ring->alarm_us != 0 && ring->alarm_us <= at_us + ALARM_SLACK_US)
+		return true;
+	if (ring->alarms == ALARMS_MAX || ring->alarms_fail)
+		return false;
+	struct io_uring_sqe *sqe = ring_sqe(ring);
+	ring->alarm_time = *timeout;
+	io_uring_prep_timeout(sqe, &ring->alarm_time, 0, 0);
+	sqe->user_data = user_data_alarm;
+	ring->alarm_us = at_us;
+	ring->alarms++;
+	return true;
+}
+
 /*
  * With GETEVENTS the kernel first runs the work it has put off and moves what
  * overflowed into the queue, then waits only if that is empty: completions
  * beyond one enter's share (about 20 pieces of work) or beyond the queue's
  * room come with the next turn, which does not sleep then.
  */
-uint32_t ring_turn(struct ring *ring, int64_t timeout_us)
+uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us)
 {
 	enum { SECOND_US = 1000 * 1000 };
-	struct __kernel_timespec timeout = {0};
+	struct __kernel_timespec time, *timeout = NULL;
 	if (timeout_us > 0) {
-		timeout.tv_sec = timeout_us / SECOND_US;
-		timeout.tv_nsec = timeout_us % SECOND_US * 1000;
+		time = (struct __kernel_timespec){
+			.tv_sec = timeout_us / SECOND_US,
+			.tv_nsec = timeout_us % SECOND_US * 1000,
+		};
+		if (!ring_alarm(ring, now_us + (uint64_t)timeout_us, &time))
+			timeout = &time;
 	}
 	int result = ring_enter(ring, queue_publish(ring), timeout_us == 0 ? 0 : 1,
-	                        IORING_ENTER_GETEVENTS, timeout_us > 0 ? &timeout : NULL);
+	                        IORING_ENTER_GETEVENTS, timeout);
 	if (result == -EAGAIN || result == -ENOMEM) {
 		/* Nothing was run either.  What is under way must go on, it may
 		 * free memory; and we must not spin. */
@@ -456,35 +533,9 @@ uint64_t ring_enters(const struct ring *ring)
 
 /* ------------------------------------------------------------------ operations */
 
-/* An entry to fill in.  A full queue is submitted, without running any work: a
- * completion must not come in the middle of the caller's turn.  There is no
- * way to report failure here and no entry may be lost, so it waits for memory
- * if it must. */
-static void ring_make_room(struct ring *ring)
-{
-	const struct io_uring_sq *sq = &ring->uring.sq;
-	ring->sq_head = io_uring_smp_load_acquire(sq->khead);
-	while (sq->sqe_tail - ring->sq_head == sq->ring_entries) {
-		if (ring_enter(ring, queue_publish(ring), 0, 0, NULL) < 0)
-			nap(nap_first_us);
-		ring->sq_head = io_uring_smp_load_acquire(sq->khead);
-	}
-}
-
-static struct io_uring_sqe *ring_sqe(struct ring *ring, uint64_t user_data)
-{
-	CHECK(user_data != user_data_cancel);
-	struct io_uring_sq *sq = &ring->uring.sq;
-	if (UNLIKELY(sq->sqe_tail - ring->sq_head == sq->ring_entries))
-		ring_make_room(ring);
-	struct io_uring_sqe *sqe = &sq->sqes[sq->sqe_tail & sq->ring_mask];
-	sq->sqe_tail++;
-	return sqe;
-}
-
 void ring_accept(struct ring *ring, uint64_t user_data, int fd)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_multishot_accept(sqe, fd, NULL, NULL, SOCK_CLOEXEC);
 	sqe->user_data = user_data;
 }
@@ -492,7 +543,7 @@ void ring_accept(struct ring *ring, uint64_t user_data, int fd)
 void ring_recv(struct ring *ring, uint64_t user_data, int fd, uint16_t group, bool poll_first)
 {
 	CHECK(group < RING_GROUP_COUNT);
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_recv_multishot(sqe, fd, NULL, 0, 0);
 	sqe->flags |= IOSQE_BUFFER_SELECT;
 	sqe->buf_group = group;
@@ -503,14 +554,14 @@ void ring_recv(struct ring *ring, uint64_t user_data, int fd, uint16_t group, bo
 
 void ring_send(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_send(sqe, fd, bytes, size, MSG_WAITALL | MSG_NOSIGNAL);
 	sqe->user_data = user_data;
 }
 
 void ring_sendmsg(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_sendmsg(sqe, fd, message, MSG_WAITALL | MSG_NOSIGNAL);
 	sqe->user_data = user_data;
 }
@@ -520,7 +571,7 @@ static const int now_flags = MSG_DONTWAIT | MSG_WAITALL | MSG_NOSIGNAL;
 
 void ring_send_now(struct ring *ring, uint64_t user_data, int fd, const void *bytes, uint32_t size)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_send(sqe, fd, bytes, size, now_flags);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	sqe->user_data = user_data;
@@ -528,7 +579,7 @@ void ring_send_now(struct ring *ring, uint64_t user_data, int fd, const void *by
 
 void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_sendmsg(sqe, fd, message, now_flags);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	sqe->user_data = user_data;
@@ -537,28 +588,28 @@ void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struc
 void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,
                   socklen_t size)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_connect(sqe, fd, address, size);
 	sqe->user_data = user_data;
 }
 
 void ring_poll(struct ring *ring, uint64_t user_data, int fd, uint32_t mask)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_poll_add(sqe, fd, mask);
 	sqe->user_data = user_data;
 }
 
 void ring_read(struct ring *ring, uint64_t user_data, int fd, void *bytes, uint32_t size)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_read(sqe, fd, bytes, size, UINT64_MAX); /* no position to read at */
 	sqe->user_data = user_data;
 }
 
 void ring_cancel(struct ring *ring, uint64_t user_data)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring, user_data);
+	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_cancel64(sqe, user_data, 0);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	sqe->user_data = user_data_cancel;

@@ -100,10 +100,10 @@ void ring_read(struct ring *ring, uint64_t user_data, int fd, void *bytes, uint3
  * cancel itself reports nothing. */
 void ring_cancel(struct ring *ring, uint64_t user_data);
 
-/* Submits, waits for one completion or at most timeout_us (0: does not wait,
- * -1: no limit), and collects.  The number of completions; 0 on timeout or
- * signal. */
-uint32_t ring_turn(struct ring *ring, int64_t timeout_us);
+/* Submits, waits for one completion or at most timeout_us from now_us (sys_clock_us();
+ * 0: does not wait, -1: no limit), and collects.  The number of completions; 0 on
+ * timeout or signal, and now and then too early. */
+uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us);
 const struct completion *ring_completion(const struct ring *ring, uint32_t index);
 
 /* io_uring_enter calls so far. */

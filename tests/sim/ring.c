@@ -348,8 +348,9 @@ static void ops_shuffle(struct ring *ring)
 	}
 }
 
-uint32_t ring_turn(struct ring *ring, int64_t timeout_us)
+uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us)
 {
+	(void)now_us;
 	ring->enters++;
 	queue_start(ring);
 	ring->done_count = 0;
@@ -367,6 +368,8 @@ uint32_t ring_turn(struct ring *ring, int64_t timeout_us)
 		}
 	if (ring->done_count >= most)
 		ring->woken = true;
+	if (timeout_us > 0 && fault(world.faults.delay)) /* it may end too early */
+		timeout_us = 1 + timeout_us / rng_between(&world.chance, 1, 8);
 	ring->deadline_us = timeout_us < 0 ? UINT64_MAX : world.now_us + (uint64_t)timeout_us;
 	return ring->done_count;
 }
