@@ -1,7 +1,8 @@
 /*
  * ring.h - operations into the kernel, completions out.  The seam of tests.
  *
- * Production links net/ring.c (io_uring through liburing); the simulator
+ * Production links net/ring.c and ring_open.c (io_uring
+ * through liburing); the simulator
  * links tests/sim/ring.c (virtual sockets and time, partial transfers, faults,
  * seeded order).  Everything above is the same code in both.  Narrow enough
  * for an epoll twin.
