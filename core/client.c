@@ -32,7 +32,7 @@
 #include "proto/sqlstate.h"
 #include "proto/write.h"
 
-enum { LOG_TEXT_MAX = 1024, SILENT_MAX = 256, WELCOME_FIXED = 256, VAR_OVERHEAD = 80 };
+enum { SILENT_MAX = 256 };
 
 static const uint16_t allowed_moves[CLIENT_STATE_COUNT] = {
 #define TO(state) (1U << CLIENT_##state)
@@ -86,23 +86,19 @@ void client_log(const struct client *client, int level, const char *format, ...)
 {
 	if (!log_shows((enum log_level)level))
 		return;
-	char text[LOG_TEXT_MAX];
 	char peer[ADDR_TEXT_MAX];
-	va_list arguments;
-	va_start(arguments, format);
-	text_vformat(text, sizeof text, format, arguments);
-	va_end(arguments);
 	addr_text(&client->address, peer);
 	if (client->is_unix)
 		text_format(peer, sizeof peer, "unix(%u):%d", client->unix_pid,
 		            client->worker->config->settings.listen_port);
-	log_line((enum log_level)level, "C-%#llx: %s/%s@%s %s",
-	         (unsigned long long)(uintptr_t)client,
-	         name_or(client->database != NULL ? client->database->name : login_database(client),
-	                 "(nodb)"),
-	         name_or(client->user != NULL ? client->user->name : login_user(client),
-	                 "(nouser)"),
-	         peer, text);
+	const char *database = client->database != NULL ? client->database->name
+	                                                : login_database(client);
+	const char *user = client->user != NULL ? client->user->name : login_user(client);
+	va_list arguments;
+	va_start(arguments, format);
+	log_session((enum log_level)level, "C-", client, name_or(database, "(nodb)"),
+	            name_or(user, "(nouser)"), peer, format, arguments);
+	va_end(arguments);
 }
 
 static void client_address(struct client *client)
@@ -124,14 +120,15 @@ static void client_count(struct client *client, int32_t change)
 	                          memory_order_relaxed);
 }
 
-struct client *client_new(struct worker *worker, int fd, bool is_unix)
+struct client *client_new(struct worker *worker, int fd, bool is_unix, bool has_spoken)
 {
 	struct client *client = slab_acquire(&worker->clients);
 	if (client == NULL)
 		return NULL;
 	client->worker = worker;
 	client->is_unix = is_unix;
-	if (!conn_accept(&client->conn, &worker->loop, fd, RING_GROUP_CLIENT, &client_events)) {
+	if (!conn_accept(&client->conn, &worker->loop, fd, RING_GROUP_CLIENT, &client_events,
+	                 has_spoken)) {
 		slab_release(&worker->clients, client);
 		return NULL;
 	}
@@ -158,7 +155,8 @@ void client_open(struct worker *worker, int fd, bool is_unix)
 	uint32_t most = (uint32_t)MAX(worker->config->settings.max_client_conn, 0) + SILENT_MAX;
 	/* beyond the limit there is room to say so to a few, not to a flood */
 	bool room = !worker->stopping && count < most;
-	struct client *client = room ? client_new(worker, fd, is_unix) : NULL;
+	bool has_spoken = !is_unix && worker->config->settings.tcp_defer_accept;
+	struct client *client = room ? client_new(worker, fd, is_unix, has_spoken) : NULL;
 	if (client == NULL) {
 		sys_close(fd);
 		return;
@@ -343,117 +341,6 @@ void client_server_gone(struct client *client, const char *reason)
 bool client_key_is(const struct client *client, struct span key)
 {
 	return client->in_cancel_table && cancel_key_equal(&client->key, key);
-}
-
-/* What it asked for at its start can be given to it on every server only if
- * servers report it; otherwise it would have it now and then. */
-static bool welcome_asked(struct client *client, const struct welcome *welcome)
-{
-	const struct settings *settings = &client->worker->config->settings;
-	for (uint32_t i = 0; i < vars_count(); i++) {
-		const char *name = vars_name(i);
-		if (client->vars.values[i] == NULL || welcome->tracked_at[i] != 0 ||
-		    config_list_has(settings->track_extra_parameters, name))
-			continue;
-		if (!config_list_has(settings->ignore_startup_parameters, name)) {
-			char text[REASON_MAX + 1];
-			text_format(text, sizeof text, "unsupported startup parameter: %s", name);
-			client_fail(client, NULL, text);
-			return false;
-		}
-		word_release(&client->worker->words, client->vars.values[i]);
-		client->vars.values[i] = NULL;
-	}
-	return true;
-}
-
-static void welcome_vars(struct client *client, const struct welcome *welcome)
-{
-	struct words *words = &client->worker->words;
-	client->start = vars_keep_start(words, &client->vars);
-	for (uint32_t i = 0; i < vars_count(); i++)
-		if (client->vars.values[i] == NULL && welcome->tracked_at[i] != 0)
-			vars_set(words, &client->vars, i, welcome->text + welcome->tracked_at[i]);
-}
-
-/* The key goes into the table before the client can know it. */
-static bool client_key(struct client *client)
-{
-	struct worker *worker = client->worker;
-	struct cancel_place place = {
-		.worker = (uint16_t)worker->index,
-		.slot = client->conn.owner.slot,
-		.generation = client->conn.owner.generation,
-	};
-	for (int tries = 0; tries < 16; tries++) {
-		uint8_t random[sizeof client->key.bytes];
-		sys_random(random, sizeof random);
-		cancel_key_make(&client->key, random, client->protocol_long,
-		                (uint16_t)worker->config->settings.peer_id);
-		if (cancel_table_insert(worker->process->cancels,
-		                        span_of(client->key.bytes, client->key.size), place))
-			return client->in_cancel_table = true;
-	}
-	return false;
-}
-
-/* What the welcome takes at most. */
-static uint32_t welcome_size(const struct client *client, const struct welcome *welcome)
-{
-	const char *notice = client->worker->config->settings.login_notify_message;
-	uint32_t size = WELCOME_FIXED + welcome->size + 5 * welcome->untracked_count;
-	for (uint32_t i = 0; i < vars_count(); i++) {
-		const struct word *word = client->vars.values[i];
-		size += VAR_OVERHEAD + (word != NULL ? word->size : 0U);
-	}
-	return size + (notice != NULL ? (uint32_t)strlen(notice) : 0);
-}
-
-void client_welcome(struct client *client, const struct welcome *welcome)
-{
-	if (!welcome_asked(client, welcome))
-		return;
-	struct buf *buf = buf_block(&client->worker->loop.bufs, welcome_size(client, welcome));
-	if (buf == NULL || !client_key(client)) {
-		if (buf != NULL)
-			buf_drop(&client->worker->loop.bufs, buf);
-		client_fail(client, NULL, "failed to prepare welcome message");
-		return;
-	}
-	welcome_vars(client, welcome);
-	struct writer out = writer_over(buf->data, buf->capacity);
-	write_authentication(&out, 0, span_of(NULL, 0));
-	const char *at = welcome->text + 1;
-	for (uint32_t i = 0; i < welcome->untracked_count; i++) {
-		const char *value = at + strlen(at) + 1;
-		write_parameter_status(&out, at, value);
-		at = value + strlen(value) + 1;
-	}
-	for (uint32_t i = 0; i < vars_count(); i++)
-		if (client->vars.values[i] != NULL)
-			write_parameter_status(&out, vars_name(i), client->vars.values[i]->text);
-	write_backend_key(&out, span_of(client->key.bytes, client->key.size));
-	const char *notice = client->worker->config->settings.login_notify_message;
-	if (notice != NULL && *notice != '\0')
-		write_notice(&out, notice, NULL);
-	write_ready(&out, 'I');
-	client_hold(client, client->login->bytes, client->login->size); /* it was quick */
-	if (client->state == CLIENT_CLOSING) {
-		buf_drop(&client->worker->loop.bufs, buf);
-		return;
-	}
-	login_free(client);
-	client_move(client, CLIENT_READY);
-	client->query_us = client->xact_us = 0; /* wait_us: pool_unqueue() */
-	client->scan = (struct scan){0};
-	if (out.failed) {
-		client_fail(client, NULL, "failed to prepare welcome message");
-	} else {
-		buf->used = out.size;
-		conn_send(&client->conn, buf, 0, out.size);
-		relay_resume(client);
-	}
-	buf_drop(&client->worker->loop.bufs, buf);
 }
 
 void client_janitor(struct worker *worker)

@@ -102,8 +102,8 @@ struct client {
 void client_open(struct worker *worker, int fd, bool is_unix);
 
 /* One with an id, an address and a login to be made, in no count; NULL: no memory,
- * the descriptor is the caller's still. */
-struct client *client_new(struct worker *worker, int fd, bool is_unix);
+ * the descriptor is the caller's still.  has_spoken: bytes of it are there already. */
+struct client *client_new(struct worker *worker, int fd, bool is_unix, bool has_spoken);
 
 /* Its conn is closed or released. */
 void client_free(struct client *client);
@@ -125,9 +125,6 @@ void client_close(struct client *client, const char *reason);
 /* The attached server has gone: the client is told and closed, no server is
  * touched. */
 void client_server_gone(struct client *client, const char *reason);
-
-/* Logged in: sends the welcome of its pool, and goes READY. */
-void client_welcome(struct client *client, const struct welcome *welcome);
 
 /* Every third of a second: timeouts of clients that are in no pool. */
 void client_janitor(struct worker *worker);

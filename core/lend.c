@@ -167,8 +167,8 @@ static struct server *lent_revive(struct worker *worker, struct pool *pool,
 		if (lent->login_values[i] != NULL)
 			vars_set(&worker->words, &server->login_vars, i, lent->login_values[i]);
 	}
-	if (!conn_accept(&server->conn, &worker->loop, lent->fd, RING_GROUP_SERVER,
-	                 &server_events)) {
+	if (!conn_accept(&server->conn, &worker->loop, lent->fd, RING_GROUP_SERVER, &server_events,
+	                 false)) {
 		server->closed = true;
 		server_close(server, "out of memory");
 		return NULL;

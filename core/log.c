@@ -33,7 +33,7 @@
 #include "core/base/check.h"
 #include "core/base/text.h"
 
-enum { MESSAGE_MAX = 2048, LINE_MAX_SIZE = 2560, STAMP_MAX = 64 };
+enum { MESSAGE_MAX = 2047, LINE_MAX_SIZE = 2560, STAMP_MAX = 64 };
 
 enum way {
 	WAY_NONE,
@@ -246,8 +246,8 @@ static int process_id(void)
 	return id;
 }
 
-/* "2026-07-10 12:00:00.123 UTC [4711] " */
-static size_t stamp_write(char *line, size_t room)
+/* "2026-07-10 12:00:00.123 UTC [4711] ", kept as long as it is that time. */
+static void stamp_write(struct text *line)
 {
 	static _Thread_local struct {
 		time_t second; /* 0: none yet */
@@ -263,28 +263,65 @@ static size_t stamp_write(char *line, size_t room)
 			snprintf(stamp.zone, sizeof(stamp.zone), "?");
 		stamp.second = now.tv_sec;
 	}
-	return text_format(line, room, "%s.%03ld %s [%d] ", stamp.day, now.tv_nsec / 1000000,
-	                   stamp.zone, process_id());
+	unsigned ms = (unsigned)(now.tv_nsec / 1000000);
+	const char digits[] = {'.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
+	                       (char)('0' + ms % 10), ' '};
+	text_add_string(line, stamp.day);
+	text_add(line, digits, sizeof digits);
+	text_add_string(line, stamp.zone);
+	text_add(line, " [", 2);
+	text_add_number(line, (uint64_t)process_id());
+	text_add(line, "] ", 2);
 }
 
-/* As much of the message as fits, with a tab behind each newline. */
-static size_t message_write(char *line, size_t room, const char *message)
+/* The message at [from, line->at) gets a tab behind each newline inside of it, and loses
+ * those at its end.  It ends with a zero byte that is not counted. */
+static void message_indent(struct text *line, char *from)
 {
-	size_t length = strlen(message), size = 0;
-	while (length > 0 && message[length - 1] == '\n')
-		length--;
-	while (length > 0 && room - size >= 2) {
-		const char *end = memchr(message, '\n', length);
-		size_t part = end == NULL ? length : (size_t)(end - message) + 1;
-		part = MIN(part, room - size - 1);
-		memcpy(line + size, message, part);
-		size += part;
-		message += part;
-		length -= part;
-		if (line[size - 1] == '\n')
-			line[size++] = '\t';
+	while (line->at > from && line->at[-1] == '\n')
+		line->at--;
+	char *at = from;
+	while ((at = memchr(at, '\n', (size_t)(line->at - at))) != NULL && ++at < line->at) {
+		line->at += line->at < line->end; /* else the last byte goes */
+		memmove(at + 1, at, (size_t)(line->at - at) - 1);
+		*at++ = '\t';
 	}
-	return size;
+	line->at -= line->at > from && line->at[-1] == '\n'; /* its tab did not fit */
+	*line->at = '\0';
+}
+
+/* A line under way: the message begins at `message`. */
+struct line {
+	char bytes[LINE_MAX_SIZE];
+	struct text text;
+	char *message;
+	enum log_level level;
+};
+
+static void line_begin(struct line *line, enum log_level level)
+{
+	line->level = level;
+	/* behind the end there is room for the newline and the zero byte */
+	line->text = (struct text){line->bytes, line->bytes + sizeof line->bytes - 2};
+	stamp_write(&line->text);
+	text_add_string(&line->text, levels[level].word);
+	text_add(&line->text, " ", 1);
+	line->message = line->text.at;
+}
+
+static void line_end(struct line *line, const char *format, va_list arguments)
+{
+	struct text *text = &line->text;
+	size_t room = MIN((size_t)(text->end - text->at),
+	                  MESSAGE_MAX - (size_t)(text->at - line->message));
+	text->at += text_vformat(text->at, room + 1, format, arguments);
+	message_indent(text, line->message);
+	if (line->level <= LOG_LOG_ && atomic_load_explicit(&to_syslog, memory_order_relaxed))
+		syslog(levels[line->level].priority, "%s", line->message);
+	*text->at++ = '\n';
+	size_t size = (size_t)(text->at - line->bytes);
+	destination_write(&to_stderr, line->bytes, size);
+	destination_write(&to_file, line->bytes, size);
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -292,19 +329,32 @@ void log_line(enum log_level level, const char *format, ...)
 	if (!log_shows(level))
 		return;
 	int saved = errno;
-	char message[MESSAGE_MAX], line[LINE_MAX_SIZE];
+	struct line line;
 	va_list arguments;
+	line_begin(&line, level);
 	va_start(arguments, format);
-	text_vformat(message, sizeof(message), format, arguments);
+	line_end(&line, format, arguments);
 	va_end(arguments);
+	errno = saved;
+}
 
-	size_t size = stamp_write(line, sizeof(line));
-	size += text_format(line + size, sizeof(line) - size, "%s ", levels[level].word);
-	size += message_write(line + size, sizeof(line) - size - 1, message);
-	line[size++] = '\n';
-	destination_write(&to_stderr, line, size);
-	destination_write(&to_file, line, size);
-	if (level <= LOG_LOG_ && atomic_load_explicit(&to_syslog, memory_order_relaxed))
-		syslog(levels[level].priority, "%s", message);
+void log_session(enum log_level level, const char *kind, const void *what, const char *database,
+                 const char *user, const char *peer, const char *format, va_list arguments)
+{
+	if (!log_shows(level))
+		return;
+	int saved = errno;
+	struct line line;
+	line_begin(&line, level);
+	text_add_string(&line.text, kind);
+	text_add_hex(&line.text, (uint64_t)(uintptr_t)what);
+	text_add(&line.text, ": ", 2);
+	text_add_string(&line.text, database);
+	text_add(&line.text, "/", 1);
+	text_add_string(&line.text, user);
+	text_add(&line.text, "@", 1);
+	text_add_string(&line.text, peer);
+	text_add(&line.text, " ", 1);
+	line_end(&line, format, arguments);
 	errno = saved;
 }

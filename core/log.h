@@ -13,6 +13,7 @@
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +35,12 @@ bool log_shows(enum log_level level);
 
 /* A newline inside a message is followed by a tab. */
 __attribute__((format(printf, 2, 3))) void log_line(enum log_level level, const char *format, ...);
+
+/* The same of a client or server: "C-0x7f...: database/user@peer message". */
+__attribute__((format(printf, 7, 0))) void log_session(enum log_level level, const char *kind,
+                                                       const void *what, const char *database,
+                                                       const char *user, const char *peer,
+                                                       const char *format, va_list arguments);
 
 /* Lines dropped so far. */
 uint64_t log_dropped(void);

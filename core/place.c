@@ -177,8 +177,9 @@ static void moved_lost(struct worker *worker, struct moved_client *moved)
 
 static struct client *moved_revive(struct worker *worker, struct moved_client *moved)
 {
-	struct client *client = worker->stopping ? NULL
-	                                         : client_new(worker, moved->fd, moved->is_unix);
+	struct client *client = worker->stopping
+	                                ? NULL
+	                                : client_new(worker, moved->fd, moved->is_unix, false);
 	if (client == NULL)
 		return NULL;
 	client->unix_pid = moved->unix_pid;

@@ -21,6 +21,7 @@
 #include "core/process.h"
 #include "core/relay.h"
 #include "core/server.h"
+#include "core/welcome.h"
 #include "core/worker.h"
 
 /* A waiter this old makes its worker ask for help, again and again. */
@@ -77,6 +78,7 @@ void pool_free(struct pool *pool)
 	wheel_disarm(&worker->loop.wheel, &pool->spare_timer);
 	if (pool->home != NULL)
 		home_free(pool->home);
+	greeting_free(worker, pool->greeting);
 	atomic_store(&pool->record->locals[worker->index].pool, NULL);
 	worker->pools[pool->record->id] = NULL;
 	free(pool);

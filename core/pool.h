@@ -90,7 +90,8 @@ struct pool {
 	uint32_t remote_mark;    /* number of the POST_REMOTE that said so */
 	uint64_t share_us;       /* handed over since then, where both sides had some: */
 	uint32_t share_given;
-	struct home *home; /* on the home worker only */
+	struct home *home;         /* on the home worker only */
+	struct greeting *greeting; /* of the last login (core/welcome.c); NULL: none yet */
 
 	/* Fast fail (pgbouncer.md 5.6): set by the home's mail. */
 	bool failing;

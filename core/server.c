@@ -30,8 +30,6 @@
 #include "net/sys.h"
 #include "proto/write.h"
 
-enum { LOG_TEXT_MAX = 1024 };
-
 static const uint16_t allowed_moves[SERVER_STATE_COUNT] = {
 #define TO(state) (1U << SERVER_##state)
 	[SERVER_LOGIN] = TO(IDLE) | TO(TESTED) | TO(CLOSING),
@@ -48,17 +46,14 @@ void server_log(const struct server *server, int level, const char *format, ...)
 {
 	if (!log_shows((enum log_level)level))
 		return;
-	char text[LOG_TEXT_MAX];
 	char peer[ADDR_TEXT_MAX];
-	va_list arguments;
-	va_start(arguments, format);
-	text_vformat(text, sizeof text, format, arguments);
-	va_end(arguments);
 	struct addr_short addr = addr_shorten(&server->address);
 	addr_text(&addr, peer);
-	log_line((enum log_level)level, "S-%#llx: %s/%s@%s %s",
-	         (unsigned long long)(uintptr_t)server, server->pool->record->database->name,
-	         server->pool->record->user->name, peer, text);
+	va_list arguments;
+	va_start(arguments, format);
+	log_session((enum log_level)level, "S-", server, server->pool->record->database->name,
+	            server->pool->record->user->name, peer, format, arguments);
+	va_end(arguments);
 }
 
 void server_move(struct server *server, enum server_state state)

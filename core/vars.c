@@ -168,6 +168,15 @@ void vars_copy(struct words *words, struct vars *to, const struct vars *from)
 	}
 }
 
+void vars_fill(struct vars *to, const struct vars *from)
+{
+	for (uint32_t i = 0; i < name_count; i++)
+		if (to->values[i] == NULL && from->values[i] != NULL) {
+			to->values[i] = from->values[i];
+			to->values[i]->holders++;
+		}
+}
+
 struct sql {
 	char *text;
 	uint32_t size, room;

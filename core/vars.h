@@ -60,6 +60,9 @@ void vars_set(struct words *words, struct vars *vars, uint32_t index, const char
 void vars_clear(struct words *words, struct vars *vars);
 void vars_copy(struct words *words, struct vars *to, const struct vars *from);
 
+/* Gives `to` the values of `from` that it has none of. */
+void vars_fill(struct vars *to, const struct vars *from);
+
 /* Writes "SET a='x';SET b='y';" for what `server` must change to be as `client`
  * wants; 0: nothing differs.  UINT32_MAX: does not fit.  *proven: every value
  * was accepted by a server before. */

@@ -27,7 +27,7 @@ struct pool;
 struct post;
 struct process;
 
-enum { WORKER_LISTENERS_MAX = 32, GUESSERS = 16 };
+enum { WORKER_LISTENERS_MAX = 32, GUESSERS = 16, RANDOM_STORE = 512 };
 
 /* An address whose cancel requests name keys that nobody has (core/cancels.c). */
 struct guesser {
@@ -50,6 +50,8 @@ struct worker {
 	struct slab clients, servers, helds, jobs;
 	struct words words;
 	struct statements statements;
+	uint8_t random[RANDOM_STORE]; /* for keys; the first random_left bytes are fresh */
+	uint32_t random_left;
 	uint64_t unnamed_count; /* statements without name that were parsed here */
 	struct list logins;     /* clients not in a pool: STARTUP, AUTH, MOVING */
 	struct list consoles;

@@ -104,13 +104,28 @@ bool addr_equal(const struct addr *a, const struct addr *b)
 	}
 }
 
+static struct text text_over(char text[ADDR_TEXT_MAX])
+{
+	return (struct text){text, text + ADDR_TEXT_MAX - 1};
+}
+
+static void ip4_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
+{
+	struct text out = text_over(text);
+	for (int i = 0; i < 4; i++) {
+		if (i > 0)
+			text_add(&out, ".", 1);
+		text_add_number(&out, addr->ip[i]);
+	}
+	*out.at = '\0';
+}
+
 void addr_host_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
 {
 	if (addr->family == AF_UNIX)
 		text_set(text, ADDR_TEXT_MAX, "unix");
 	else if (addr->family == AF_INET)
-		text_format(text, ADDR_TEXT_MAX, "%u.%u.%u.%u", addr->ip[0], addr->ip[1],
-		            addr->ip[2], addr->ip[3]);
+		ip4_text(addr, text);
 	else if (inet_ntop(addr->family, addr->ip, text, ADDR_TEXT_MAX) == NULL)
 		text_set(text, ADDR_TEXT_MAX, "none");
 }
@@ -118,15 +133,17 @@ void addr_host_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
 void addr_text(const struct addr_short *addr, char text[ADDR_TEXT_MAX])
 {
 	char host[ADDR_TEXT_MAX];
+	struct text out = text_over(text);
+	bool is_six = addr->family == AF_INET6;
 	addr_host_text(addr, host);
-	enum { HOST_SHOWN = ADDR_TEXT_MAX - 16 }; /* far longer than any of them */
-	switch (addr->family) {
-	case AF_INET:
-		text_format(text, ADDR_TEXT_MAX, "%.*s:%u", HOST_SHOWN, host, addr->port);
-		break;
-	case AF_INET6:
-		text_format(text, ADDR_TEXT_MAX, "[%.*s]:%u", HOST_SHOWN, host, addr->port);
-		break;
-	default: text_set(text, ADDR_TEXT_MAX, host); break;
+	if (is_six)
+		text_add(&out, "[", 1);
+	text_add_string(&out, host);
+	if (is_six)
+		text_add(&out, "]", 1);
+	if (is_six || addr->family == AF_INET) {
+		text_add(&out, ":", 1);
+		text_add_number(&out, addr->port);
 	}
+	*out.at = '\0';
 }

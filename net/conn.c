@@ -55,17 +55,25 @@ void conn_fail(struct conn *conn, int error)
 		conn_cancel(conn, OP_CONNECT);
 }
 
-/* Says end of file when all is out, and leaves when the peer has said it. */
+/* Says end of file when all is out, and leaves when the peer has said it: most that
+ * part say both in one breath, and closing is enough then.  So it is not said before
+ * the completions of this turn are through. */
 static void linger_tend(struct conn *conn)
 {
 	if (conn->state != CONN_LINGERING || conn->queue.first != NULL)
 		return;
-	if (!conn->shut) {
-		conn->shut = true;
-		(void)sys_end_send(conn->fd); /* fails if the peer is gone: the receive tells */
-	}
 	if (conn->ended)
 		conn_fail(conn, 0);
+	else if (!conn->shut && !link_is_in(&conn->send_link))
+		list_append(&conn->loop->to_send, &conn->send_link);
+}
+
+void conn_end_send(struct conn *conn)
+{
+	CHECK(conn->state == CONN_LINGERING && !conn->shut);
+	list_remove(&conn->loop->to_send, &conn->send_link);
+	conn->shut = true;
+	(void)sys_end_send(conn->fd); /* fails if the peer is gone: the receive tells */
 }
 
 static void receive_arm(struct conn *conn)
@@ -237,11 +245,12 @@ static bool conn_start(struct conn *conn, struct loop *loop, int fd, uint8_t gro
 }
 
 bool conn_accept(struct conn *conn, struct loop *loop, int fd, uint8_t group,
-                 const struct conn_events *events)
+                 const struct conn_events *events, bool has_spoken)
 {
 	if (!conn_start(conn, loop, fd, group, events))
 		return false;
 	conn->state = CONN_OPEN;
+	conn->armed = has_spoken;
 	conn_tend(conn);
 	return true;
 }

@@ -80,7 +80,7 @@ struct conn {
 	bool canceling;  /* the receive is being ended */
 	bool unpolling;  /* the poll of the paused is being ended */
 	bool copying;    /* the send is being ended, to copy out */
-	bool armed;      /* has received before */
+	bool armed;      /* has received before, or has something to receive */
 	bool hung_up;    /* on_hangup was told */
 	bool detached;   /* on_detached was told */
 	bool shut;       /* our end of file was sent */
@@ -103,9 +103,10 @@ struct conn {
 };
 
 /* Starts a conn on a connected socket (accepted, or moved here); receives are
- * armed with the next turn.  False without memory: the fd stays the caller's. */
+ * armed with the next turn, and wait first unless the peer `has_spoken`.  False
+ * without memory: the fd stays the caller's. */
 bool conn_accept(struct conn *conn, struct loop *loop, int fd, uint8_t group,
-                 const struct conn_events *events);
+                 const struct conn_events *events, bool has_spoken);
 
 /* Starts a conn towards `addr`, which must stay until on_open or on_closed.
  * -errno if there is no socket to be had: then nothing was started. */

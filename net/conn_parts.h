@@ -47,6 +47,9 @@ void conn_tend(struct conn *conn);
 /* The completion of a send. */
 void conn_sent(struct conn *conn, const struct completion *completion);
 
+/* Nothing is left to be sent: our end of file. */
+void conn_end_send(struct conn *conn);
+
 /* Drops all that is queued; no send may be in flight. */
 void conn_unqueue(struct conn *conn);
 

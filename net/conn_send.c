@@ -296,6 +296,10 @@ void conn_flush(struct conn *conn)
 {
 	struct loop *loop = conn->loop;
 	uint64_t user_data = op_user_data(&conn->owner, OP_SEND);
+	if (UNLIKELY(conn->queue.first == NULL)) {
+		conn_end_send(conn);
+		return;
+	}
 	list_remove(&loop->to_send, &conn->send_link);
 	conn_begin(conn, OP_SEND);
 	conn->hasty = conn_may_hasten(conn);

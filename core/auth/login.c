@@ -24,6 +24,7 @@
 #include "core/place.h"
 #include "core/pool.h"
 #include "core/process.h"
+#include "core/welcome.h"
 #include "core/worker.h"
 #include "net/conn.h"
 #include "net/sys.h"

@@ -11,22 +11,50 @@
 
 #include "core/base/check.h"
 
-struct out {
-	char *at, *end;
-};
-
-static void out_bytes(struct out *out, const char *bytes, size_t size)
+void text_add(struct text *text, const char *bytes, size_t size)
 {
-	size_t left = (size_t)(out->end - out->at);
+	size_t left = (size_t)(text->end - text->at);
 	size_t part = MIN(size, left);
-	memcpy(out->at, bytes, part);
-	out->at += part;
+	memcpy(text->at, bytes, part);
+	text->at += part;
 }
 
-static void out_fill(struct out *out, char byte, size_t count)
+void text_add_string(struct text *text, const char *string)
 {
-	while (count-- > 0 && out->at < out->end)
-		*out->at++ = byte;
+	text_add(text, string, strlen(string));
+}
+
+void text_add_number(struct text *text, uint64_t number)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+	do {
+		digits[--at] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number != 0);
+	text_add(text, digits + at, sizeof digits - at);
+}
+
+void text_add_hex(struct text *text, uint64_t number)
+{
+	char digits[18];
+	size_t at = sizeof digits;
+	bool prefixed = number != 0;
+	do {
+		digits[--at] = "0123456789abcdef"[number & 15];
+		number >>= 4;
+	} while (number != 0);
+	if (prefixed) {
+		digits[--at] = 'x';
+		digits[--at] = '0';
+	}
+	text_add(text, digits + at, sizeof digits - at);
+}
+
+static void text_fill(struct text *text, char byte, size_t count)
+{
+	while (count-- > 0 && text->at < text->end)
+		*text->at++ = byte;
 }
 
 /* What stands between % and the letter of a conversion. */
@@ -88,7 +116,7 @@ static uint64_t argument_number(const struct conversion *it, va_list *arguments,
 	return va_arg(*arguments, unsigned);
 }
 
-static void out_number(struct out *out, const struct conversion *it, uint64_t number)
+static void out_number(struct text *out, const struct conversion *it, uint64_t number)
 {
 	static const char hex[] = "0123456789abcdef";
 	bool is_hex = it->letter == 'x';
@@ -104,18 +132,18 @@ static void out_number(struct out *out, const struct conversion *it, uint64_t nu
 	size_t size = sizeof digits - at + minus + 2U * prefixed;
 	size_t fill = it->width > size ? it->width - size : 0;
 	if (!it->zeros)
-		out_fill(out, ' ', fill);
+		text_fill(out, ' ', fill);
 	if (minus)
-		out_bytes(out, "-", 1);
+		text_add(out, "-", 1);
 	if (prefixed)
-		out_bytes(out, "0x", 2);
+		text_add(out, "0x", 2);
 	if (it->zeros)
-		out_fill(out, '0', fill);
-	out_bytes(out, digits + at, sizeof digits - at);
+		text_fill(out, '0', fill);
+	text_add(out, digits + at, sizeof digits - at);
 }
 
 /* False: printf must do it. */
-static bool out_conversion(struct out *out, const struct conversion *it, va_list *arguments)
+static bool out_conversion(struct text *out, const struct conversion *it, va_list *arguments)
 {
 	bool plain = it->precision == SIZE_MAX && it->width == 0;
 	switch (it->letter) {
@@ -123,12 +151,12 @@ static bool out_conversion(struct out *out, const struct conversion *it, va_list
 		const char *text = va_arg(*arguments, const char *);
 		if (text == NULL || it->width != 0 || it->longs != 0)
 			return false;
-		out_bytes(out, text, strnlen(text, it->precision));
+		text_add(out, text, strnlen(text, it->precision));
 		return true;
 	}
 	case 'c': {
 		char byte = (char)va_arg(*arguments, int);
-		out_bytes(out, &byte, 1);
+		text_add(out, &byte, 1);
 		return plain;
 	}
 	case 'd':
@@ -137,19 +165,27 @@ static bool out_conversion(struct out *out, const struct conversion *it, va_list
 	case 'x':
 		out_number(out, it, argument_number(it, arguments, it->letter < 'u'));
 		return it->precision == SIZE_MAX;
-	case '%': out_bytes(out, "%", 1); return plain;
+	case '%': text_add(out, "%", 1); return plain;
 	default: return false;
 	}
 }
 
-static bool out_format(struct out *out, const char *format, va_list *arguments)
+static bool out_format(struct text *out, const char *format, va_list *arguments)
 {
 	for (;;) {
 		size_t size = (size_t)(strchrnul(format, '%') - format);
-		out_bytes(out, format, size);
+		text_add(out, format, size);
 		format += size;
 		if (*format++ == '\0')
 			return true;
+		if (*format == 's') { /* nearly all of them */
+			const char *text = va_arg(*arguments, const char *);
+			if (text == NULL)
+				return false;
+			text_add_string(out, text);
+			format++;
+			continue;
+		}
 		struct conversion it = conversion_read(&format, arguments);
 		if (!out_conversion(out, &it, arguments))
 			return false;
@@ -159,7 +195,7 @@ static bool out_format(struct out *out, const char *format, va_list *arguments)
 size_t text_vformat(char *to, size_t room, const char *format, va_list arguments)
 {
 	CHECK(room > 0);
-	struct out out = {to, to + room - 1};
+	struct text out = {to, to + room - 1};
 	va_list copy;
 	va_copy(copy, arguments);
 	bool known = out_format(&out, format, &copy);

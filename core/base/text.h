@@ -21,6 +21,17 @@ __attribute__((format(printf, 3, 4))) size_t text_format(char *to, size_t room, 
 __attribute__((format(printf, 3, 0))) size_t text_vformat(char *to, size_t room, const char *format,
                                                           va_list arguments);
 void text_set(char *to, size_t room, const char *from);
+
+/* Appends, without a zero byte; what does not fit is left out. */
+struct text {
+	char *at, *end;
+};
+
+void text_add(struct text *text, const char *bytes, size_t size);
+void text_add_string(struct text *text, const char *string);
+void text_add_number(struct text *text, uint64_t number);
+void text_add_hex(struct text *text, uint64_t number); /* 0x..., or 0 */
+
 void text_set_span(char *to, size_t room, struct span from);
 
 #endif

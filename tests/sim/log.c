@@ -37,17 +37,31 @@ bool log_shows(enum log_level level)
 	return (int)level <= (int)LOG_LOG_ + log_verbose;
 }
 
-void log_line(enum log_level level, const char *format, ...)
+__attribute__((format(printf, 3, 0))) static void say(enum log_level level, const char *before,
+                                                      const char *format, va_list args)
 {
 	static const char *const names[] = {"FATAL", "ERROR", "WARNING", "LOG", "DEBUG", "NOISE"};
+	char line[560];
 	char text[300];
+	vsnprintf(text, sizeof text, format, args);
+	snprintf(line, sizeof line, "%s %s%s", names[level], before, text);
+	report_log(line);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
 	va_list args;
 	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
+	say(level, "", format, args);
 	va_end(args);
-	char line[320];
-	snprintf(line, sizeof line, "%s %s", names[level], text);
-	report_log(line);
+}
+
+void log_session(enum log_level level, const char *kind, const void *what, const char *database,
+                 const char *user, const char *peer, const char *format, va_list arguments)
+{
+	char before[240];
+	snprintf(before, sizeof before, "%s%p: %s/%s@%s ", kind, what, database, user, peer);
+	say(level, before, format, arguments);
 }
 
 uint64_t log_dropped(void)

@@ -183,7 +183,7 @@ static void on_detached(struct conn *conn)
 		memset(conn, 0, sizeof *conn);
 		bool started = conn_accept(conn, &relay.loop, fd,
 		                           is_client ? RING_GROUP_CLIENT : RING_GROUP_SERVER,
-		                           is_client ? &client_events : &server_events);
+		                           is_client ? &client_events : &server_events, false);
 		SIM_CHECK(started, "no memory");
 	}
 	end->moving = false;
@@ -208,7 +208,7 @@ static void on_server_open(struct conn *conn)
 	pair->client_fd = -1;
 	pair->client.gone = false;
 	bool started = conn_accept(&pair->client.conn, &relay.loop, fd, RING_GROUP_CLIENT,
-	                           &client_events);
+	                           &client_events, false);
 	SIM_CHECK(started, "no memory");
 }
 

@@ -147,7 +147,8 @@ static void storm_begin(struct storm *storm)
 	int fds[2];
 	test_pair(fds, test_random(&storm_random) % 2 == 0, 4096);
 	*storm = (struct storm){.probe.seed = 1, .peer = {.fd = fds[1], .seed = 1}};
-	cr_assert(conn_accept(&storm->probe.conn, &loop, fds[0], RING_GROUP_CLIENT, &storm_events));
+	cr_assert(conn_accept(&storm->probe.conn, &loop, fds[0], RING_GROUP_CLIENT, &storm_events,
+	                      false));
 }
 
 Test(conn, storm)

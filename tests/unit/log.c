@@ -104,6 +104,41 @@ static void size_check(void)
 	cr_assert_eq(bytes[strlen(bytes) - 1], '\n');
 }
 
+__attribute__((format(printf, 1, 2))) static void say_of(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	log_session(LOG_WARNING_, "C-", (const void *)0x7f00abc0, "db", "us er", "[::1]:5", format,
+	            arguments);
+	va_end(arguments);
+}
+
+/* lines of sessions, and newlines where a line is cut */
+static void session_check(void)
+{
+	char text[3000];
+	cr_assert_eq(ftruncate(file, 0), 0);
+	say_of("closing because: %s (age=%llus)", "it\nis", 7ULL);
+	cr_assert_str_eq(
+		strstr(file_text(path), "WARNING"),
+		"WARNING C-0x7f00abc0: db/us er@[::1]:5 closing because: it\n\tis (age=7s)\n");
+	/* a tab wherever a newline is, and never more than a line holds */
+	for (int at = 2000; at < 2600; at += 7) {
+		cr_assert_eq(ftruncate(file, 0), 0);
+		memset(text, '\n', sizeof text);
+		text[0] = 'x';
+		text[at % 40 + 1] = 'y';
+		text[at] = 'z';
+		text[at + 1] = '\0';
+		say_of("%s", text);
+		file_text(path);
+		size_t size = strlen(bytes);
+		cr_assert(bytes[size - 1] == '\n' && size < 2560, "%d: %zu", at, size);
+		for (size_t i = 0; i + 1 < size; i++)
+			cr_assert(bytes[i] != '\n' || bytes[i + 1] == '\t', "%d: at %zu", at, i);
+	}
+}
+
 /* rotation: the old file is renamed, the new one has what comes then */
 static void rotation_check(void)
 {
@@ -156,6 +191,7 @@ Test(log, lines)
 	form_check();
 	levels_check();
 	size_check();
+	session_check();
 	rotation_check();
 	threads_check();
 	log_close();

@@ -96,8 +96,8 @@ static void relay_open(struct relay *relay, struct loop *loop, uint32_t seed, in
 		.writer = {.fd = in[1], .seed = seed},
 		.reader = {.fd = out[1]},
 	};
-	cr_assert(conn_accept(&relay->in, loop, in[0], RING_GROUP_CLIENT, &relay_in));
-	cr_assert(conn_accept(&relay->out, loop, out[0], RING_GROUP_SERVER, &relay_out));
+	cr_assert(conn_accept(&relay->in, loop, in[0], RING_GROUP_CLIENT, &relay_in, false));
+	cr_assert(conn_accept(&relay->out, loop, out[0], RING_GROUP_SERVER, &relay_out, false));
 }
 
 /* Reads what is there, checks it, and closes behind the end of the stream. */
@@ -251,7 +251,7 @@ Test(loop, starved_receives)
 		test_pair(fds, false, 0);
 		peers[i] = (struct stranger){.fd = fds[1], .seed = 4};
 		cr_assert(conn_accept(&hoards[i].conn, &loop, fds[0], RING_GROUP_CLIENT,
-		                      &hoard_events));
+		                      &hoard_events, false));
 	}
 	while (loop.starved[RING_GROUP_CLIENT].count < HOARDS) {
 		hoard_write(peers, HOARDS);
@@ -301,7 +301,7 @@ Test(loop, wakes_for_the_stalled)
 	test_loop_open(&loop);
 	test_pair(fds, false, 0);
 	struct stranger peer = {.fd = fds[1], .seed = 4};
-	cr_assert(conn_accept(&hoard.conn, &loop, fds[0], RING_GROUP_CLIENT, &hoard_events));
+	cr_assert(conn_accept(&hoard.conn, &loop, fds[0], RING_GROUP_CLIENT, &hoard_events, false));
 	while (!buf_pool_is_short(&loop.bufs, RING_GROUP_CLIENT)) {
 		stranger_write(&peer, 1000);
 		loop_turn(&loop, 1000);
@@ -390,7 +390,7 @@ static void mover_detached(struct conn *conn)
 		struct loop *there = mover->there;
 		mover->there = mover->here;
 		mover->here = there;
-		cr_assert(conn_accept(conn, there, fd, RING_GROUP_CLIENT, &mover_events));
+		cr_assert(conn_accept(conn, there, fd, RING_GROUP_CLIENT, &mover_events, false));
 		mover->moves++;
 	}
 	conn_send_copy(conn, mover->late, mover->late_size);
@@ -407,7 +407,8 @@ Test(loop, moves_in_midstream)
 	test_loop_open(&loops[1]);
 	test_pair(fds, true, 0);
 	struct stranger stranger = {.fd = fds[1], .seed = 7};
-	cr_assert(conn_accept(&mover.conn, &loops[0], fds[0], RING_GROUP_CLIENT, &mover_events));
+	cr_assert(conn_accept(&mover.conn, &loops[0], fds[0], RING_GROUP_CLIENT, &mover_events,
+	                      false));
 	while (stranger.read < TOTAL) {
 		for (uint32_t i = 0; i < 4 && stranger.written < TOTAL; i++)
 			stranger_write(&stranger, MIN(TOTAL - stranger.written, 1 + i * 1300));

@@ -118,7 +118,7 @@ static void echo_run(uint32_t pairs, bool tcp, int buffer, uint64_t biggest)
 			echoes[j].total = total;
 			echoes[j].open = &open;
 			cr_assert(conn_accept(&echoes[j].conn, &loop, fds[j - i], (uint8_t)(j - i),
-			                      j == i ? &echo_client : &echo_server));
+			                      j == i ? &echo_client : &echo_server, false));
 		}
 		client_feed(&echoes[i]);
 	}

@@ -104,7 +104,7 @@ static inline struct stranger probe_open_pair(struct probe *probe, struct loop *
 	int fds[2];
 	test_pair(fds, tcp, buffer);
 	*probe = (struct probe){.seed = 1};
-	cr_assert(conn_accept(&probe->conn, loop, fds[0], RING_GROUP_CLIENT, &probe_events));
+	cr_assert(conn_accept(&probe->conn, loop, fds[0], RING_GROUP_CLIENT, &probe_events, false));
 	return (struct stranger){.fd = fds[1], .seed = 1};
 }
 
