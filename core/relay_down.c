@@ -294,12 +294,31 @@ static bool down_common(struct server *server, struct run *run, struct span *in,
 	return true;
 }
 
+/* The same for a ReadyForQuery. */
+static bool down_common_ready(struct server *server, struct run *run, struct span *in, uint32_t to)
+{
+	enum { READY_LENGTH = 5 };
+	if (in->size <= READY_LENGTH || in->data[0] != 'Z' ||
+	    read_u32(in->data + 1) != READY_LENGTH || !scan_at_boundary(&server->scan))
+		return false;
+	bool own = track_is_skipping_own(&server->track);
+	uint32_t at = to - in->size;
+	enum verdict verdict = down_ready(server, run, (char)in->data[SCAN_HEADER_SIZE]);
+	if (verdict == VERDICT_FORWARD && server->client != NULL)
+		down_range(server, run, at, at + READY_LENGTH + 1);
+	server->scan.type = 'Z';
+	*in = span_of(in->data + READY_LENGTH + 1, in->size - READY_LENGTH - 1);
+	down_after(server, run, 'Z', own);
+	return true;
+}
+
 /* All messages of the buffer.  False: the server is closed. */
 static bool down_messages(struct server *server, struct run *run, struct span in, uint32_t to)
 {
 	uint32_t max = server->worker->config->settings.max_packet_size;
-	for (;;) {
-		bool ended = down_common(server, run, &in, to, max);
+	while (in.size > 0) {
+		bool ended = down_common(server, run, &in, to, max) ||
+		             down_common_ready(server, run, &in, to);
 		if (!ended) {
 			uint32_t at = to - in.size;
 			struct piece piece;
@@ -316,12 +335,15 @@ static bool down_messages(struct server *server, struct run *run, struct span in
 				return false;
 			ended = piece.last;
 		}
+		if (server->state == SERVER_CLOSING)
+			return false;
 		if (ended && track_head_mode(&server->track) == TRACK_LOCAL) {
 			if (server->client != NULL)
 				down_flush(server, run);
 			named_answer(server);
 		}
 	}
+	return true;
 }
 
 void relay_down(struct server *server, struct buf *buf, uint32_t from, uint32_t to)

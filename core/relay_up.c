@@ -289,7 +289,7 @@ static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from,
 	struct span in = span_of(buf->data + from, to - from);
 	struct run run = {.buf = buf, .from = from, .to = from};
 	while (client->state == CLIENT_READY && !up_said_goodbye(client)) {
-		if (up_common(client, &run, &in, to, max) == VERDICT_HOLD)
+		if (up_common(client, &run, &in, to, max) == VERDICT_HOLD || in.size == 0)
 			break;
 		struct scan before = client->scan;
 		uint32_t at = to - in.size;

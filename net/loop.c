@@ -91,6 +91,13 @@ void loop_close(struct loop *loop)
 	memset(loop, 0, sizeof *loop);
 }
 
+/* Somebody is in a state that few are in, and that a turn must look after. */
+static bool loop_has_rare(const struct loop *loop)
+{
+	return (loop->starved[RING_GROUP_CLIENT].count | loop->starved[RING_GROUP_SERVER].count |
+	        loop->stalled.count | loop->lingering.count | loop->settled.count) != 0;
+}
+
 /* ---------------------------------------------------------- before the enter */
 
 static bool loop_is_short(const struct loop *loop)
@@ -155,11 +162,13 @@ static int64_t wait_min(int64_t a, int64_t b)
 
 static int64_t loop_wait_us(struct loop *loop, uint64_t now_us, int64_t max_wait_us)
 {
+	int64_t wait_us = wait_min(max_wait_us, wheel_wait_us(&loop->wheel, now_us));
+	if (!loop_has_rare(loop))
+		return loop->unsettled ? 0 : wait_us;
 	bool feeds = group_may_feed(loop, RING_GROUP_CLIENT) ||
 	             group_may_feed(loop, RING_GROUP_SERVER);
 	if (feeds || loop->unsettled || !list_is_empty(&loop->settled))
 		return 0;
-	int64_t wait_us = wait_min(max_wait_us, wheel_wait_us(&loop->wheel, now_us));
 	const struct conn *first = LIST_FIRST(struct conn, wait_link, &loop->lingering);
 	if (first != NULL) {
 		int32_t left_ms = (int32_t)(first->linger_until_ms - (uint32_t)(now_us / 1000));
@@ -271,8 +280,10 @@ static void loop_run_settled(struct loop *loop)
 
 void loop_turn(struct loop *loop, int64_t max_wait_us)
 {
-	loop_unstall(loop);
-	loop_feed(loop);
+	if (loop_has_rare(loop)) {
+		loop_unstall(loop);
+		loop_feed(loop);
+	}
 	loop_flush(loop);
 	uint64_t before_us = sys_clock_us();
 	uint64_t busy_us = before_us - loop->now_us;
@@ -286,7 +297,8 @@ void loop_turn(struct loop *loop, int64_t max_wait_us)
 	loop_run_completions(loop, count);
 	loop_run_lingering(loop);
 	wheel_run(&loop->wheel, loop->now_us);
-	loop_run_settled(loop);
+	if (loop_has_rare(loop))
+		loop_run_settled(loop);
 }
 
 /* ------------------------------------------------------------------- sweeping */
