@@ -142,6 +142,14 @@ enum verdict relay_server(struct client *client)
 	return VERDICT_FORWARD;
 }
 
+/* It would find nothing to do. */
+static inline bool up_has_server(const struct client *client)
+{
+	const struct server *server = client->server;
+	return server != NULL && !server->vars_unproven &&
+	       track_room(&server->track) >= ASKED_AHEAD;
+}
+
 /* REPLACE: it has to be looked into (named_piece). */
 static enum verdict up_verdict(struct client *client, const struct piece *piece)
 {
@@ -249,6 +257,7 @@ static enum verdict up_common(struct client *client, struct run *run, struct spa
                               uint32_t max)
 {
 	bool named = named_is_on(client);
+	bool counted = false;
 	if (!scan_at_boundary(&client->scan) || client->gathering || client->part.size > 0 ||
 	    client->drop_next || client->skip_to_sync)
 		return VERDICT_DROP;
@@ -268,12 +277,14 @@ static enum verdict up_common(struct client *client, struct run *run, struct spa
 		if (type == 'Q' && (client->worker->config->settings.disable_pqexec ||
 		                    (named && named_concerns(client, &piece))))
 			return VERDICT_DROP;
-		if (relay_server(client) != VERDICT_FORWARD)
+		if (!up_has_server(client) && relay_server(client) != VERDICT_FORWARD)
 			return VERDICT_HOLD;
 		if (named && !named_passes(client, run, piece.bytes))
 			return VERDICT_DROP;
 		track_request(&client->server->track, type);
-		relay_count(client);
+		if (!counted)
+			relay_count(client);
+		counted = true;
 		client->dropping = false;
 		client->scan.type = type;
 		relay_range(client, run, to - in->size, to - in->size + length + 1);
