@@ -140,6 +140,7 @@ void client_free(struct client *client)
 {
 	struct worker *worker = client->worker;
 	login_free(client);
+	place_free(client);
 	console_free(client);
 	vars_clear(&worker->words, &client->vars);
 	vars_free_start(&worker->words, client->start);
@@ -292,9 +293,7 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 		                    span_of(client->key.bytes, client->key.size));
 	client->in_cancel_table = false;
 	struct pool *pool = client->pool;
-	if (client->state == CLIENT_MOVING)
-		place_broken(client);
-	else if (pool != NULL)
+	if (pool != NULL)
 		place_leave(pool->record, worker->index);
 	bool was_queued = client_is_queued(client);
 	client_move(client, CLIENT_CLOSING);
@@ -371,8 +370,8 @@ static void on_bytes(struct conn *conn, struct buf *buf, uint32_t from, uint32_t
 	switch ((enum client_state)client->state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
-	case CLIENT_MOVING:
 	case CLIENT_WELCOME: login_bytes(client, buf->data + from, to - from); break;
+	case CLIENT_MOVING: place_bytes(client, buf->data + from, to - from); break;
 	case CLIENT_READY:
 	case CLIENT_WAITING: relay_up(client, buf, from, to); break;
 	case CLIENT_CONSOLE: console_bytes(client, buf->data + from, to - from); break;

@@ -31,6 +31,7 @@ struct buf;
 struct console;
 struct extended;
 struct login;
+struct moved_client;
 struct pool;
 struct server;
 struct worker;
@@ -61,10 +62,11 @@ struct client {
 	struct worker *worker;
 	struct pool *pool;
 	struct database *database;
-	struct user *user;       /* who logged in */
-	struct server *server;   /* attached */
-	struct login *login;     /* until it is logged in */
-	struct console *console; /* in CONSOLE */
+	struct user *user;           /* who logged in */
+	struct server *server;       /* attached */
+	struct login *login;         /* until it is logged in */
+	struct moved_client *moving; /* in MOVING */
+	struct console *console;     /* in CONSOLE */
 	struct held *held_first, *held_last;
 	uint64_t unnamed;          /* its statement without name, by a number; 0: none */
 	struct extended *extended; /* its prepared statements (core/relay_named.h) */

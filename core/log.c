@@ -309,7 +309,8 @@ static void line_begin(struct line *line, enum log_level level)
 	line->message = line->text.at;
 }
 
-static void line_end(struct line *line, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void line_end(struct line *line, const char *format,
+                                                           va_list arguments)
 {
 	struct text *text = &line->text;
 	size_t room = MIN((size_t)(text->end - text->at),

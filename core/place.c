@@ -29,6 +29,7 @@ struct moved_client {
 	struct database *database;
 	struct user *user;
 	struct pool_record *record;
+	uint32_t to; /* worker */
 	char *values[VARS_MAX];
 	uint8_t *bytes; /* said behind its login, not yet looked at */
 	uint32_t size, room;
@@ -85,21 +86,6 @@ void place_leave(struct pool_record *record, uint32_t worker)
 	atomic_fetch_sub_explicit(&record->locals[worker].clients, 1, memory_order_relaxed);
 }
 
-void place_move(struct client *client, struct pool_record *record, uint32_t to)
-{
-	CHECK(to != client->worker->index);
-	client_move(client, CLIENT_MOVING);
-	client->login->record = record;
-	client->login->to = to;
-	place_take(record, to);
-	conn_detach(&client->conn);
-}
-
-void place_broken(struct client *client)
-{
-	place_leave(client->login->record, client->login->to);
-}
-
 static void moved_free(struct moved_client *moved)
 {
 	for (uint32_t i = 0; i < VARS_MAX; i++)
@@ -109,7 +95,7 @@ static void moved_free(struct moved_client *moved)
 }
 
 /* All of it but the descriptor; NULL without memory. */
-static struct moved_client *moved_of(struct client *client)
+static struct moved_client *moved_of(struct client *client, struct pool_record *record)
 {
 	struct moved_client *moved = calloc(1, sizeof *moved);
 	if (moved == NULL)
@@ -133,12 +119,58 @@ static struct moved_client *moved_of(struct client *client)
 	moved->user = client->user;
 	moved->counted_database = client->counted_database;
 	moved->counted_user = client->counted_user;
-	moved->record = login->record;
-	moved->bytes = login->bytes;
-	moved->size = login->size;
-	moved->room = login->room;
-	login->bytes = NULL;
+	moved->record = record;
+	if (login->size > 0) {
+		moved->bytes = login->bytes;
+		moved->size = login->size;
+		moved->room = login->room;
+		login->bytes = NULL;
+	}
 	return moved;
+}
+
+/* The login is over here: of all that come in a burst little is kept meanwhile. */
+void place_move(struct client *client, struct pool_record *record, uint32_t to)
+{
+	CHECK(to != client->worker->index);
+	struct moved_client *moved = moved_of(client, record);
+	if (moved == NULL) {
+		client_fail(client, "53200", "out of memory");
+		return;
+	}
+	login_free(client);
+	client_move(client, CLIENT_MOVING);
+	client->moving = moved;
+	moved->to = to;
+	place_take(record, to);
+	conn_detach(&client->conn);
+}
+
+void place_bytes(struct client *client, const uint8_t *bytes, uint32_t size)
+{
+	struct moved_client *moved = client->moving;
+	if (size > moved->room - moved->size) {
+		uint32_t room = (moved->size + size) * 2;
+		uint8_t *more = realloc(moved->bytes, room);
+		if (more == NULL) {
+			client_fail(client, "53200", "out of memory");
+			return;
+		}
+		moved->bytes = more;
+		moved->room = room;
+	}
+	memcpy(moved->bytes + moved->size, bytes, size);
+	moved->size += size;
+}
+
+void place_free(struct client *client)
+{
+	struct moved_client *moved = client->moving;
+	if (moved == NULL)
+		return;
+	place_leave(moved->record, moved->to);
+	moved_free(moved);
+	client->moving = NULL;
 }
 
 void place_detached(struct client *client)
@@ -146,21 +178,17 @@ void place_detached(struct client *client)
 	CHECK(client->state == CLIENT_MOVING);
 	struct worker *worker = client->worker;
 	struct process *process = worker->process;
-	uint32_t to = client->login->to;
-	struct moved_client *moved = moved_of(client);
-	if (moved == NULL) {
-		conn_reattach(&client->conn);
-		client_fail(client, "53200", "out of memory");
-		return;
-	}
+	struct moved_client *moved = client->moving;
+	client->moving = NULL;
 	moved->fd = conn_release(&client->conn);
 	worker->moved++;
 	client_free(client);
 	atomic_fetch_sub_explicit(&worker->client_count, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&process->workers[to]->client_count, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&process->workers[moved->to]->client_count, 1,
+	                          memory_order_relaxed);
 	struct post *post = post_new(POST_CLIENT, worker->index);
 	post->client.moved = moved;
-	post_send(process, to, post);
+	post_send(process, moved->to, post);
 }
 
 static void moved_lost(struct worker *worker, struct moved_client *moved)

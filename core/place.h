@@ -31,11 +31,14 @@ void place_leave(struct pool_record *record, uint32_t worker);
 /* The client, which has proven who it is, goes to another worker. */
 void place_move(struct client *client, struct pool_record *record, uint32_t to);
 
+/* What it still says here goes along; closes the client without memory. */
+void place_bytes(struct client *client, const uint8_t *bytes, uint32_t size);
+
 /* Its last operation has come back. */
 void place_detached(struct client *client);
 
-/* It is closed before it could leave. */
-void place_broken(struct client *client);
+/* It is closed before it could leave; does nothing to any other. */
+void place_free(struct client *client);
 
 void place_arrive(struct worker *worker, struct moved_client *moved);
 

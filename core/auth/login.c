@@ -333,9 +333,7 @@ void login_bytes(struct client *client, const uint8_t *bytes, uint32_t size)
 		return;
 	}
 	struct login *login = client->login;
-	bool proven = client->state == CLIENT_MOVING;
-	if (!proven &&
-	    size > LOGIN_MESSAGE_MAX + SCAN_HEADER_SIZE - MIN(login->size, LOGIN_MESSAGE_MAX)) {
+	if (size > LOGIN_MESSAGE_MAX + SCAN_HEADER_SIZE - MIN(login->size, LOGIN_MESSAGE_MAX)) {
 		client_close(client, "bad packet");
 		return;
 	}

@@ -42,14 +42,12 @@ struct login {
 	struct derive_job *job; /* with the helper: the exchange waits */
 	struct scram_keys keys; /* recovered from a proof */
 	bool has_keys;
-	struct pool_record *record; /* MOVING: its pool, and the worker it goes to */
-	uint32_t to;
 };
 
 /* False without memory. */
 bool login_begin(struct client *client);
 
-/* Bytes of a client in STARTUP, AUTH, MOVING or WELCOME. */
+/* Bytes of a client in STARTUP, AUTH or WELCOME. */
 void login_bytes(struct client *client, const uint8_t *bytes, uint32_t size);
 
 /* The names it asked for, for log lines; NULL if unknown. */

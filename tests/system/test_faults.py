@@ -247,6 +247,10 @@ def many_idle_clients(stage):
     count = 10000 if stage.options.long else 2000
     seconds = 30 if stage.options.long else 5
     warm(stage)
+    for _ in range(3000):  # and the buffers of workers that only log in
+        one = stage.wire()
+        one.close()
+        stage.opened.remove(one)
     base = tools.rss(stage.pooler.pid)
     began = time.monotonic()
     crowd = load.Crowd(stage.where, count)
