@@ -62,8 +62,8 @@ void said_rest(struct client *client, struct run *run, const struct said *said, 
 enum verdict said_raw(struct client *client, struct run *run, const struct said *said);
 
 /* With another statement name; not tracked. */
-void said_renamed(struct client *client, struct run *run, const struct said *said, const char *name,
-                  uint32_t name_size);
+void said_renamed(struct client *client, struct run *run, const struct said *said,
+                  const char name[STATEMENT_SERVER_NAME_SIZE + 1], uint32_t name_size);
 
 /* --- relay_named.c ----------------------------------------------------------- */
 

@@ -128,8 +128,18 @@ enum verdict said_raw(struct client *client, struct run *run, const struct said 
 	return VERDICT_FORWARD;
 }
 
-void said_renamed(struct client *client, struct run *run, const struct said *said, const char *name,
-                  uint32_t name_size)
+/* Small, as nearly all are: in one piece with what goes out around it. */
+static void said_packed(struct client *client, const struct said *said, uint8_t *front,
+                        uint32_t size)
+{
+	uint32_t rest = said->bytes.size - said->head.size;
+	memcpy(front + size, said->bytes.data + said->head.size, rest);
+	client->pool->counters.client_bytes += said->bytes.size;
+	conn_send_copy(&client->server->conn, front, size + rest);
+}
+
+void said_renamed(struct client *client, struct run *run, const struct said *said,
+                  const char name[STATEMENT_SERVER_NAME_SIZE + 1], uint32_t name_size)
 {
 	const struct head *head = &said->head;
 	struct conn *conn = &client->server->conn;
@@ -150,9 +160,12 @@ void said_renamed(struct client *client, struct run *run, const struct said *sai
 	} else if (said->type == 'D') {
 		front[size++] = 'S';
 	}
-	memcpy(front + size, name, name_size);
-	size += name_size;
-	front[size++] = '\0';
+	memcpy(front + size, name, STATEMENT_SERVER_NAME_SIZE + 1);
+	size += name_size + 1;
+	if (said->bytes.size == said->length && said->bytes.size - head->size <= FRONT_MAX - size) {
+		said_packed(client, said, front, size);
+		return;
+	}
 	conn_send_copy(conn, front, size);
 	client->pool->counters.client_bytes += head->size;
 	said_rest(client, run, said, head->size);

@@ -375,7 +375,8 @@ void pool_offer(struct pool *pool, struct server *server)
 		pool_welcome(pool);
 	if (!pool->serving && pool->remote_ticket != 0)
 		pool_share(pool);
-	pool_serve(pool);
+	if (!list_is_empty(&pool->waiting))
+		pool_serve(pool);
 }
 
 void pool_welcome(struct pool *pool)

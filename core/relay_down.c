@@ -123,8 +123,9 @@ static void down_count(struct server *server, char status)
 static enum verdict down_ready(struct server *server, struct run *run, char status)
 {
 	bool is_statement = server->pool->limits.mode == POOL_STATEMENT;
-	enum verdict verdict = track_reply(&server->track, 'Z', status);
-	named_replied(server, 'Z');
+	enum verdict verdict = track_ready(&server->track, status);
+	if (!named_has_no_notes(server))
+		named_replied(server, 'Z');
 	if (server->schema_changes && status == 'I')
 		named_committed(server);
 	if (verdict == VERDICT_BAD) {
@@ -269,19 +270,18 @@ static bool down_common(struct server *server, struct run *run, struct span *in,
                         uint32_t max)
 {
 	struct track *track = &server->track;
+	uint32_t working_on = track_working_on(track);
 	const uint8_t *message = in->data;
 	uint32_t left = in->size;
-	if (server->client == NULL || !scan_at_boundary(&server->scan) ||
+	if (server->client == NULL || left > max || !scan_at_boundary(&server->scan) ||
 	    !named_has_no_notes(server))
 		return false;
 	while (left >= SCAN_HEADER_SIZE) {
 		uint8_t type = message[0];
 		uint32_t length = read_u32(message + 1); /* without the type byte */
-		if (length >= left || length < SCAN_LENGTH_MIN || length > max)
-			break;
-		if (type == 'C' && !is_plain_tag(message, length + 1))
-			break;
-		if (!track_reply_common(track, type))
+		if (length >= left || length < SCAN_LENGTH_MIN ||
+		    (type == 'C' && !is_plain_tag(message, length + 1)) ||
+		    !track_reply_common(track, type, &working_on))
 			break;
 		server->scan.type = type;
 		message += length + 1;
@@ -298,17 +298,18 @@ static bool down_common(struct server *server, struct run *run, struct span *in,
 static bool down_common_ready(struct server *server, struct run *run, struct span *in, uint32_t to)
 {
 	enum { READY_LENGTH = 5 };
+	enum track_mode mode = track_head_mode(&server->track);
 	if (in->size <= READY_LENGTH || in->data[0] != 'Z' ||
-	    read_u32(in->data + 1) != READY_LENGTH || !scan_at_boundary(&server->scan))
+	    read_u32(in->data + 1) != READY_LENGTH || !scan_at_boundary(&server->scan) ||
+	    mode == TRACK_LOCAL)
 		return false;
-	bool own = track_is_skipping_own(&server->track);
 	uint32_t at = to - in->size;
 	enum verdict verdict = down_ready(server, run, (char)in->data[SCAN_HEADER_SIZE]);
 	if (verdict == VERDICT_FORWARD && server->client != NULL)
 		down_range(server, run, at, at + READY_LENGTH + 1);
 	server->scan.type = 'Z';
 	*in = span_of(in->data + READY_LENGTH + 1, in->size - READY_LENGTH - 1);
-	down_after(server, run, 'Z', own);
+	down_after(server, run, 'Z', mode == TRACK_OWN);
 	return true;
 }
 
@@ -317,8 +318,8 @@ static bool down_messages(struct server *server, struct run *run, struct span in
 {
 	uint32_t max = server->worker->config->settings.max_packet_size;
 	while (in.size > 0) {
-		bool ended = down_common(server, run, &in, to, max) ||
-		             down_common_ready(server, run, &in, to);
+		bool ended = down_common(server, run, &in, to, max);
+		ended = down_common_ready(server, run, &in, to) || ended;
 		if (!ended) {
 			uint32_t at = to - in.size;
 			struct piece piece;

@@ -175,7 +175,8 @@ static enum verdict use_unknown(struct client *client, struct run *run, const st
 	relay_up_flush(client, run);
 	relay_count(client);
 	track_ask(&client->server->track, said->type, TRACK_PLAIN);
-	said_renamed(client, run, said, STATEMENT_PREFIX, (uint32_t)strlen(STATEMENT_PREFIX));
+	static const char none[STATEMENT_SERVER_NAME_SIZE + 1] = STATEMENT_PREFIX;
+	said_renamed(client, run, said, none, (uint32_t)strlen(none));
 	return VERDICT_FORWARD;
 }
 
@@ -187,7 +188,8 @@ void bind_effect(struct client *client, const struct said *said, uint8_t effect)
 	if (effect != SQL_NONE) {
 		extended->portal_effect = effect;
 		text_set_span(extended->portal, sizeof extended->portal, said->head.portal);
-	} else if (span_is(said->head.portal, extended->portal)) {
+	} else if (extended->portal_effect != SQL_NONE &&
+	           span_is(said->head.portal, extended->portal)) {
 		extended->portal_effect = SQL_NONE;
 	}
 }
@@ -347,13 +349,25 @@ enum verdict named_piece(struct client *client, struct run *run, const struct pi
 	return verdict;
 }
 
+enum verdict named_whole(struct client *client, struct run *run, struct span message, uint32_t at)
+{
+	struct said said = {
+		.bytes = message,
+		.length = message.size,
+		.at = at,
+		.type = message.data[0],
+		.in_place = true,
+	};
+	enum head_status status = said_read(&said);
+	return decide(client, run, &said, status);
+}
+
 /* The server drops the statement without name at each Query. */
 static bool query_concerns(struct client *client, const struct piece *piece)
 {
-	const struct server *server = client->server;
-	bool nothing = client->extended == NULL && (server == NULL || server->cache.lru.count == 0);
 	bool whole = piece->first && piece->last && !piece->held;
-	bool look = !nothing && piece->length <= QUERY_LOOK_MAX && piece->length > SCAN_HEADER_SIZE;
+	bool look = !named_are_none(client) && piece->length <= QUERY_LOOK_MAX &&
+	            piece->length > SCAN_HEADER_SIZE;
 	if (look && whole) {
 		struct span text = span_of(piece->bytes.data + SCAN_HEADER_SIZE,
 		                           piece->bytes.size - SCAN_HEADER_SIZE - 1);
@@ -364,13 +378,15 @@ static bool query_concerns(struct client *client, const struct piece *piece)
 	return look;
 }
 
-/* Nothing that it said earlier without name has an effect on what it says now. */
-static bool has_no_unnamed(const struct client *client)
+/* Nothing that was said earlier has an effect on what it says now without name. */
+static bool has_no_past(const struct client *client)
 {
+	const struct server *server = client->server;
 	const struct extended *extended = client->extended;
-	return extended == NULL ||
-	       (extended->unnamed == NULL && !extended->unnamed_named &&
-	        extended->unnamed_effect == SQL_NONE && extended->portal_effect == SQL_NONE);
+	return !server->unclear && !server->track.skipping &&
+	       (extended == NULL ||
+	        (extended->unnamed == NULL && !extended->unnamed_named &&
+	         extended->unnamed_effect == SQL_NONE && extended->portal_effect == SQL_NONE));
 }
 
 /* What decide() does with what drivers send most: all without a name. */
@@ -379,25 +395,22 @@ bool named_passes(struct client *client, struct run *run, struct span message)
 	struct server *server = client->server;
 	struct span body = span_of(message.data + SCAN_HEADER_SIZE,
 	                           message.size - SCAN_HEADER_SIZE);
-	if (server->unclear || server->track.skipping || !has_no_unnamed(client))
-		return false;
 	switch (message.data[0]) {
-	case 'S':
-	case 'E': return true;
 	case 'Q':
 		run->unnamed.size = 0;
-		named_unnamed_is(server, 0);
+		if ((server->unnamed | client->unnamed) != 0)
+			named_unnamed_is(server, 0);
 		return true;
-	case 'D': return body.size > 0 && body.data[0] == 'P';
 	case 'B':
 		if (body.size < 2 || body.data[0] != '\0' || body.data[1] != '\0' ||
-		    !bind_passes(client))
+		    !has_no_past(client) || !bind_passes(client))
 			return false;
 		run->unnamed.size = 0;
 		return true;
 	case 'P':
-		return body.size > 1 && body.data[0] == '\0' &&
+		return body.size > 1 && body.data[0] == '\0' && has_no_past(client) &&
 		       parse_passes(client, run, span_of(body.data + 1, body.size - 1));
+	case 'D': return body.size > 0 && body.data[0] == 'P' && !server->unclear;
 	default: return false;
 	}
 }
@@ -409,7 +422,7 @@ bool named_concerns(struct client *client, const struct piece *piece)
 	case 'B':
 	case 'D':
 	case 'C': return true;
-	case 'E': return client->extended != NULL && client->extended->portal_effect != SQL_NONE;
+	case 'E': return !named_ignores(client, 'E');
 	case 'Q': return query_concerns(client, piece);
 	default: return false;
 	}

@@ -22,15 +22,13 @@
 #include <stdint.h>
 
 #include "core/base/bytes.h"
+#include "core/client.h"
 #include "core/relay_parts.h"
 #include "core/server.h"
 #include "core/statements.h"
 #include "proto/scan.h"
 #include "proto/statement.h"
 #include "proto/track.h"
-
-struct client;
-struct server;
 
 /* Of a client that uses names, or a statement without name in an unusual way. */
 struct extended {
@@ -56,10 +54,31 @@ bool named_is_on(const struct client *client);
  * that need not, what follows of it is done. */
 bool named_concerns(struct client *client, const struct piece *piece);
 
-/* The same for a message that is there whole, in place, when the client has a
+/* There are no names that a Query could forget. */
+static inline bool named_are_none(const struct client *client)
+{
+	const struct server *server = client->server;
+	return client->extended == NULL && (server == NULL || server->cache.lru.count == 0);
+}
+
+/* Of such a type nothing is looked into now: Sync, and nearly always Execute. */
+static inline bool named_ignores(const struct client *client, uint8_t type)
+{
+	const struct extended *extended = client->extended;
+	return type == 'S' ||
+	       (type == 'E' && (extended == NULL || extended->portal_effect == SQL_NONE));
+}
+
+/* The same as named_concerns() for a message that is there whole, in place, when the client has a
  * server: true is that nothing more needs to be looked into, and what follows of it
- * is done.  For P, B, D, E, S and, if named_concerns() says no, Q. */
+ * is done.  For P, B, D, C, E and, if named_concerns() says no, Q. */
 bool named_passes(struct client *client, struct run *run, struct span message);
+
+/* Such a message that does not pass (no Q), at `at` of the run's buffer:
+ *	HOLD     cannot go on now, nothing was done
+ *	FORWARD  done
+ *	DROP     done, or the client has been closed */
+enum verdict named_whole(struct client *client, struct run *run, struct span message, uint32_t at);
 
 /* A piece of such a message, which is [from, to) of the run's buffer:
  *	REPLACE  more of it must come

@@ -9,11 +9,11 @@
 #include <stdint.h>
 
 #include "core/base/bytes.h"
+#include "core/client.h"
+#include "core/server.h"
 #include "proto/track.h"
 
 struct buf;
-struct client;
-struct server;
 
 /* Bytes of one buffer that go the same way. */
 struct run {
@@ -31,11 +31,25 @@ enum verdict relay_server(struct client *client);
 bool relay_grow(struct server *server);
 
 /* A request begins, for statistics and timeouts. */
-void relay_count(struct client *client);
+void relay_count_anew(struct client *client);
+static inline void relay_count(struct client *client)
+{
+	const struct server *server = client->server;
+	if (client->query_us == 0 || client->xact_us == 0 || server->query_us == 0 ||
+	    server->xact_us == 0)
+		relay_count_anew(client);
+}
 
 /* [from, to) of the run's buffer goes to the server, now or with what follows. */
-void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to);
 void relay_up_flush(struct client *client, struct run *run);
+static inline void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to)
+{
+	if (run->to != from) {
+		relay_up_flush(client, run);
+		run->from = from;
+	}
+	run->to = to;
+}
 
 /* After RESET or DISCARD ALL, before the Z that follows: what the client asked for
  * at its start holds again.  Tells it so. */

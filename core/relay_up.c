@@ -40,15 +40,6 @@ void relay_up_flush(struct client *client, struct run *run)
 	run->from = run->to;
 }
 
-void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to)
-{
-	if (run->to != from) {
-		relay_up_flush(client, run);
-		run->from = from;
-	}
-	run->to = to;
-}
-
 /* [from, to) of the run's buffer is what the piece has just used up. */
 static void up_forward(struct client *client, struct run *run, const struct piece *piece,
                        uint32_t from, uint32_t to)
@@ -89,7 +80,7 @@ bool relay_grow(struct server *server)
 	return true;
 }
 
-void relay_count(struct client *client)
+void relay_count_anew(struct client *client)
 {
 	uint64_t now = client->worker->loop.now_us;
 	struct server *server = client->server;
@@ -243,52 +234,62 @@ static bool is_common(uint8_t type)
 	case 'B':
 	case 'D':
 	case 'E':
+	case 'C':
 	case 'S':
 	case 'Q': return true;
 	default: return false;
 	}
 }
 
-/* Takes off the front of `in` the requests that lie whole in place and go on as
- * they are: nearly all that is said.  The general way, from up_first() on, would do
- * the same with them, in many more steps; it has the rest.  HOLD: the next must
- * wait, or the client has been closed; DROP: it is for the general way. */
+/* A Query that lies whole in place goes on as it is. */
+static bool up_query_passes(struct client *client, struct span message)
+{
+	struct piece piece = {
+		.bytes = message,
+		.length = message.size,
+		.type = 'Q',
+		.first = true,
+		.last = true,
+	};
+	return !client->worker->config->settings.disable_pqexec &&
+	       (!named_is_on(client) || named_are_none(client) || !named_concerns(client, &piece));
+}
+
+/* Takes off the front of `in` the requests that lie whole in place: nearly all that
+ * is said.  The general way, from up_first() on, would do the same with them, in
+ * many more steps; it has the rest.  HOLD: the next must wait, or the client has
+ * been closed; DROP: it is for the general way. */
 static enum verdict up_common(struct client *client, struct run *run, struct span *in, uint32_t to,
                               uint32_t max)
 {
-	bool named = named_is_on(client);
-	bool counted = false;
+	bool named = named_is_on(client), counted = false;
 	if (!scan_at_boundary(&client->scan) || client->gathering || client->part.size > 0 ||
-	    client->drop_next || client->skip_to_sync)
+	    client->drop_next || client->skip_to_sync || in->size > max)
 		return VERDICT_DROP;
 	while (in->size >= SCAN_HEADER_SIZE) {
 		uint8_t type = in->data[0];
 		uint32_t length = read_u32(in->data + 1); /* without the type byte */
-		if (!is_common(type) || length < SCAN_LENGTH_MIN || length >= in->size ||
-		    length > max)
+		if (!is_common(type) || length < SCAN_LENGTH_MIN || length >= in->size)
 			return VERDICT_DROP;
-		struct piece piece = {
-			.bytes = span_of(in->data, length + 1),
-			.length = length + 1,
-			.type = type,
-			.first = true,
-			.last = true,
-		};
-		if (type == 'Q' && (client->worker->config->settings.disable_pqexec ||
-		                    (named && named_concerns(client, &piece))))
+		struct span message = span_of(in->data, length + 1);
+		uint32_t at = to - in->size;
+		if (type == 'Q' && !up_query_passes(client, message))
 			return VERDICT_DROP;
 		if (!up_has_server(client) && relay_server(client) != VERDICT_FORWARD)
 			return VERDICT_HOLD;
-		if (named && !named_passes(client, run, piece.bytes))
-			return VERDICT_DROP;
-		track_request(&client->server->track, type);
-		if (!counted)
-			relay_count(client);
-		counted = true;
-		client->dropping = false;
-		client->scan.type = type;
-		relay_range(client, run, to - in->size, to - in->size + length + 1);
-		*in = span_of(in->data + length + 1, in->size - length - 1);
+		if (named && !named_ignores(client, type) && !named_passes(client, run, message)) {
+			up_flush_last(client, run);
+			if (named_whole(client, run, message, at) == VERDICT_HOLD ||
+			    client->state == CLIENT_CLOSING)
+				return VERDICT_HOLD;
+		} else {
+			if (!counted)
+				relay_count(client);
+			counted = true;
+			track_ask(&client->server->track, type, TRACK_PLAIN);
+			relay_range(client, run, at, at + message.size);
+		}
+		*in = span_of(in->data + message.size, in->size - message.size);
 	}
 	return VERDICT_DROP;
 }

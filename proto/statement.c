@@ -25,9 +25,14 @@ enum {
 
 /* --- names in messages ------------------------------------------------------ */
 
-/* Takes a text and its zero byte off the front, if that is there. */
+/* Takes a text and its zero byte off the front, if that is there.  Most are empty. */
 static inline bool name_take(struct span *rest, struct span *name)
 {
+	if (rest->size > 0 && rest->data[0] == '\0') {
+		*name = span_of(rest->data, 0);
+		*rest = span_of(rest->data + 1, rest->size - 1);
+		return true;
+	}
 	const uint8_t *zero = rest->size > 0 ? memchr(rest->data, '\0', rest->size) : NULL;
 	if (zero == NULL)
 		return false;

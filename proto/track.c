@@ -16,8 +16,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proto/track.h"
 
-#include <string.h>
-
 #include "core/base/check.h"
 #include "core/base/limits.h"
 
@@ -31,7 +29,7 @@ const struct track_row track_rows[256] = {
 	['C'] = {.part = KIND('Q'), .end = KIND('E')},
 	['D'] = {.part = KIND('Q') | KIND('E')},
 	['T'] = {.part = KIND('Q') | KIND('E'), .end = KIND('D')},
-	['d'] = {.part = KIND('Q') | KIND('E')},
+	['d'] = {.part = TRACK_COPYING_OUT},
 	['n'] = {.end = KIND('D')},
 	['s'] = {.end = KIND('E')},
 	['t'] = {.part = KIND('D')},
@@ -70,14 +68,6 @@ static void drop(struct track *track, uint32_t count)
 	track->base += count;
 }
 
-static void append(struct track *track, uint8_t kind, enum track_mode mode)
-{
-	CHECK(!track_full(track));
-	uint32_t entry = (kind & KIND_BITS) | (uint32_t)mode << TRACK_MODE_SHIFT;
-	*entry_at(track, track->count) = (uint8_t)entry;
-	track->count++;
-}
-
 static void *memory_of(struct track *track)
 {
 	return track->owed == track->inline_owed ? NULL : track->owed;
@@ -106,29 +96,15 @@ void *track_fini(struct track *track)
 	return old;
 }
 
-/* A request that the server answers, unless it discards all until a Sync. */
-static void owe(struct track *track, uint8_t type, enum track_mode mode)
-{
-	if (type == 'S')
-		track->skipping = false;
-	if (mode != TRACK_LOCAL)
-		track->ready = false;
-	if (track->skipping)
-		return;
-	if (type == 'S' || type == 'Q' || type == 'F')
-		track->last_ready = track_position(track);
-	append(track, type, mode);
-	if (type == 'S')
-		track->batch = track_position(track);
-}
-
 static enum verdict request_of_copy(struct track *track, uint8_t type)
 {
 	bool working = track->count > 0;
 	if (!working && !track->skipping && track->copy == COPY_NONE)
 		return VERDICT_DROP;
-	if (working && type != 'd' && !track->skipping)
-		append(track, COPY_END, TRACK_PLAIN);
+	if (working && type != 'd' && !track->skipping) {
+		CHECK(!track_full(track));
+		*entry_at(track, track->count++) = COPY_END & KIND_BITS;
+	}
 	track->ready = false;
 	return VERDICT_FORWARD;
 }
@@ -143,7 +119,7 @@ enum verdict track_request(struct track *track, uint8_t type)
 	case 'C':
 	case 'S':
 	case 'Q':
-	case 'F': owe(track, type, TRACK_PLAIN); return VERDICT_FORWARD;
+	case 'F': track_ask(track, type, TRACK_PLAIN); return VERDICT_FORWARD;
 	case 'd':
 	case 'c':
 	case 'f': return request_of_copy(track, type);
@@ -155,12 +131,6 @@ enum verdict track_request(struct track *track, uint8_t type)
 	case 'X': return VERDICT_DROP;
 	default: return VERDICT_BAD;
 	}
-}
-
-void track_ask(struct track *track, uint8_t type, enum track_mode mode)
-{
-	CHECK(type != 0 && strchr("QSPBDEC", type) != NULL);
-	owe(track, type, mode);
 }
 
 uint8_t track_take_local(struct track *track)
@@ -247,9 +217,13 @@ static void on_error(struct track *track)
 	track->skipping = track->count == 0;
 }
 
-static void on_ready(struct track *track, char status)
+enum verdict track_ready(struct track *track, char status)
 {
+	enum verdict verdict = track_is_skipping_own(track) ? VERDICT_DROP : VERDICT_FORWARD;
 	bool ends_login = track->status == 0;
+	track->ready = false;
+	if (status != 'I' && status != 'T' && status != 'E')
+		return VERDICT_BAD;
 	track->status = status;
 	track->ready = true;
 	track->failed = false;
@@ -259,13 +233,14 @@ static void on_ready(struct track *track, char status)
 	uint8_t head = kind_at(track, 0);
 	if (head == 'S' || head == 'Q' || head == 'F') {
 		track_pop(track);
-		return;
+		return verdict;
 	}
 	track->suspect = track->suspect || head != 0 || !ends_login;
 	while (track->count > 0 && kind_at(track, 0) != 'S')
 		drop(track, 1);
 	if (track->count > 0)
 		track_pop(track);
+	return verdict;
 }
 
 /* A reply that ends `request`, which is to be at the head. */
@@ -346,11 +321,7 @@ enum verdict track_reply(struct track *track, uint8_t type, char status)
 		if (track->copy != COPY_OUT && track->copy != COPY_BOTH)
 			track->suspect = true;
 		break;
-	case 'Z':
-		if (status != 'I' && status != 'T' && status != 'E')
-			return VERDICT_BAD;
-		on_ready(track, status);
-		break;
+	case 'Z': return track_ready(track, status);
 	case 'N':
 	case 'S': break;
 	default: return VERDICT_BAD;

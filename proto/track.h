@@ -42,6 +42,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/base/check.h"
 
@@ -99,13 +100,30 @@ void *track_fini(struct track *track);
  * caller acts on it.  Not to be called while track_full(). */
 enum verdict track_request(struct track *track, uint8_t type);
 
-/* The same for 'Q' and 'S','P','B','D','E','C' in a mode. */
-void track_ask(struct track *track, uint8_t type, enum track_mode mode);
-
 /* The position of the request that is asked next. */
 static inline uint32_t track_position(const struct track *track)
 {
 	return track->base + track->count;
+}
+
+/* The same for 'Q' and 'S','P','B','D','E','C' in a mode; also 'F', as the client's. */
+static inline void track_ask(struct track *track, uint8_t type, enum track_mode mode)
+{
+	CHECK_SLOW(type != 0 && strchr("QSPBDECF", type) != NULL);
+	if (type == 'S')
+		track->skipping = false;
+	if (mode != TRACK_LOCAL)
+		track->ready = false;
+	if (track->skipping)
+		return; /* discarded by the server */
+	CHECK(track->count < track->room);
+	uint32_t entry = (type & TRACK_KIND_BITS) | (uint32_t)mode << TRACK_MODE_SHIFT;
+	if (type == 'S' || type == 'Q' || type == 'F')
+		track->last_ready = track_position(track);
+	track->owed[(track->head + track->count) & (track->room - 1)] = (uint8_t)entry;
+	track->count++;
+	if (type == 'S')
+		track->batch = track_position(track);
 }
 
 /* How the head was asked; TRACK_PLAIN of an empty queue. */
@@ -140,30 +158,41 @@ bool track_may_answer(const struct track *track);
  * byte of a Z and ignored otherwise. */
 enum verdict track_reply(struct track *track, uint8_t type, char status);
 
-/* What a reply is to the request at the head, a bit per letter of a request: a
- * part of its answer, or the end.  Rows of zeros: track_reply() knows more. */
+/* The same for a ReadyForQuery. */
+enum verdict track_ready(struct track *track, char status);
+
+/* What a reply is to what the server is working on, a bit per letter of a request:
+ * a part of its answer, or the end.  Rows of zeros: track_reply() knows more. */
+enum { TRACK_COPYING_OUT = 1 }; /* the bit of a COPY OUT, whose letter would be '@' */
 struct track_row {
 	uint32_t part, end;
 };
 extern const struct track_row track_rows[256];
 
-/* The same for what servers say most, where it answers a client's own request:
- * true is FORWARD; false: nothing was done, ask track_reply(). */
-static inline bool track_reply_common(struct track *track, uint8_t type)
+/* What the server is working on, as a bit of such rows, where its client gets the
+ * replies as they are; 0: nothing, or track_reply() has more to do. */
+static inline uint32_t track_working_on(const struct track *track)
 {
-	if (track->count == 0)
-		return false;
-	uint32_t entry = track->owed[track->head];
-	uint32_t mode = entry >> TRACK_MODE_SHIFT;
-	uint32_t kind = 1U << (entry & TRACK_KIND_BITS);
+	enum track_mode mode = track_head_mode(track);
+	if (track->count == 0 || (mode != TRACK_PLAIN && mode != TRACK_MAPPED))
+		return 0;
+	if (track->copy == COPY_NONE)
+		return 1U << (track->owed[track->head] & TRACK_KIND_BITS);
+	return track->copy == COPY_OUT ? TRACK_COPYING_OUT : 0;
+}
+
+/* track_reply() for what servers say most: true is FORWARD; false: nothing was done.
+ * *working_on is track_working_on() before and after. */
+static inline bool track_reply_common(struct track *track, uint8_t type, uint32_t *working_on)
+{
 	const struct track_row *row = &track_rows[type];
-	uint32_t copy = type == 'd' ? COPY_OUT : COPY_NONE;
-	if (((row->part | row->end) & kind) == 0 || track->copy != copy ||
-	    (mode != TRACK_PLAIN && mode != TRACK_MAPPED))
+	if (((row->part | row->end) & *working_on) == 0)
 		return false;
 	track->ready = false;
-	if ((row->end & kind) != 0)
+	if ((row->end & *working_on) != 0) {
 		track_pop(track);
+		*working_on = track_working_on(track);
+	}
 	return true;
 }
 

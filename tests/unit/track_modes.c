@@ -158,11 +158,13 @@ Test(track_modes, common_replies_do_what_track_reply_does)
 			track_of_seed(&one, seed);
 			track_of_seed(&other, seed);
 			struct track before = one;
-			if (!track_reply_common(&one, (uint8_t)type)) {
+			uint32_t working_on = track_working_on(&one);
+			if (!track_reply_common(&one, (uint8_t)type, &working_on)) {
 				cr_assert_eq(memcmp(&one, &before, sizeof one), 0, "untouched");
 				continue;
 			}
 			common++;
+			cr_assert_eq(working_on, track_working_on(&one));
 			cr_assert_eq(track_reply(&other, (uint8_t)type, 0), VERDICT_FORWARD);
 			other.owed = one.owed;
 			cr_assert_eq(memcmp(&one, &other, sizeof one), 0, "%u: '%c'", seed,
