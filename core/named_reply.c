@@ -270,12 +270,8 @@ void named_answer(struct server *server)
 	}
 }
 
-void named_part(struct client *client, struct server *server)
+void named_drop_notes(struct client *client, struct server *server)
 {
-	if (client->extended != NULL)
-		client->extended->unnamed_pending = false;
-	if (server->journal.count == 0)
-		return;
 	struct names *names = client->extended != NULL ? &client->extended->names : NULL;
 	journal_drop(&server->worker->statements, &server->journal, names, &server->cache);
 	server->close_needed = true; /* it is not known what it has */

@@ -12,8 +12,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/relay.h"
 
-#include <string.h>
-
 #include "core/base/check.h"
 #include "core/client.h"
 #include "core/log.h"
@@ -63,7 +61,7 @@ static void set_vars(struct client *client, struct server *server)
 
 static void have_vars(struct client *client, struct server *server)
 {
-	if (memcmp(&client->vars, &server->vars, sizeof client->vars) != 0)
+	if (!vars_equal(&client->worker->words, &client->vars, &server->vars))
 		set_vars(client, server);
 }
 

@@ -124,8 +124,7 @@ static enum verdict down_ready(struct server *server, struct run *run, char stat
 {
 	bool is_statement = server->pool->limits.mode == POOL_STATEMENT;
 	enum verdict verdict = track_ready(&server->track, status);
-	if (!named_has_no_notes(server))
-		named_replied(server, 'Z');
+	named_replied(server, 'Z');
 	if (server->schema_changes && status == 'I')
 		named_committed(server);
 	if (verdict == VERDICT_BAD) {
@@ -294,22 +293,28 @@ static bool down_common(struct server *server, struct run *run, struct span *in,
 	return true;
 }
 
-/* The same for a ReadyForQuery. */
+/* The same for a ReadyForQuery that ends what the client has asked. */
 static bool down_common_ready(struct server *server, struct run *run, struct span *in, uint32_t to)
 {
-	enum { READY_LENGTH = 5 };
-	enum track_mode mode = track_head_mode(&server->track);
-	if (in->size <= READY_LENGTH || in->data[0] != 'Z' ||
-	    read_u32(in->data + 1) != READY_LENGTH || !scan_at_boundary(&server->scan) ||
-	    mode == TRACK_LOCAL)
-		return false;
+	enum { READY_SIZE = SCAN_HEADER_SIZE + 1 };
+	struct track *track = &server->track;
 	uint32_t at = to - in->size;
-	enum verdict verdict = down_ready(server, run, (char)in->data[SCAN_HEADER_SIZE]);
-	if (verdict == VERDICT_FORWARD && server->client != NULL)
-		down_range(server, run, at, at + READY_LENGTH + 1);
+	if (in->size < READY_SIZE || in->data[0] != 'Z' ||
+	    read_u32(in->data + 1) != READY_SIZE - 1 || !scan_at_boundary(&server->scan) ||
+	    server->client == NULL || !named_has_no_notes(server) || server->was_reset ||
+	    server->was_discarded || server->schema_changes ||
+	    server->pool->limits.mode == POOL_STATEMENT)
+		return false;
+	char status = (char)in->data[SCAN_HEADER_SIZE];
+	if (!track_ready_common(track, status, track_working_on(track)))
+		return false;
+	down_count(server, status);
+	server->reported = 0;
 	server->scan.type = 'Z';
-	*in = span_of(in->data + READY_LENGTH + 1, in->size - READY_LENGTH - 1);
-	down_after(server, run, 'Z', mode == TRACK_OWN);
+	down_range(server, run, at, at + READY_SIZE);
+	*in = span_of(in->data + READY_SIZE, in->size - READY_SIZE);
+	down_flush(server, run);
+	relay_settle(server);
 	return true;
 }
 

@@ -142,6 +142,13 @@ void named_unnamed_is(struct server *server, uint64_t which);
 void named_answer(struct server *server);
 
 /* The pair parts. */
-void named_part(struct client *client, struct server *server);
+void named_drop_notes(struct client *client, struct server *server);
+static inline void named_part(struct client *client, struct server *server)
+{
+	if (client->extended != NULL)
+		client->extended->unnamed_pending = false;
+	if (server->journal.count > 0)
+		named_drop_notes(client, server);
+}
 
 #endif

@@ -40,8 +40,16 @@ static inline void relay_count(struct client *client)
 		relay_count_anew(client);
 }
 
-/* [from, to) of the run's buffer goes to the server, now or with what follows. */
-void relay_up_flush(struct client *client, struct run *run);
+/* What is in the run goes to the server. */
+void relay_up_send(struct client *client, const struct run *run);
+static inline void relay_up_flush(struct client *client, struct run *run)
+{
+	if (run->from < run->to)
+		relay_up_send(client, run);
+	run->from = run->to;
+}
+
+/* [from, to) of the run's buffer goes to the server with what follows. */
 static inline void relay_range(struct client *client, struct run *run, uint32_t from, uint32_t to)
 {
 	if (run->to != from) {

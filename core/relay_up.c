@@ -30,14 +30,11 @@
 /* Requests that one message of a client can cause: its own, and ours ahead of it. */
 enum { ASKED_AHEAD = 8 };
 
-void relay_up_flush(struct client *client, struct run *run)
+void relay_up_send(struct client *client, const struct run *run)
 {
-	if (run->from < run->to) {
-		CHECK(client->server != NULL);
-		client->pool->counters.client_bytes += run->to - run->from;
-		conn_send(&client->server->conn, run->buf, run->from, run->to);
-	}
-	run->from = run->to;
+	CHECK(client->server != NULL);
+	client->pool->counters.client_bytes += run->to - run->from;
+	conn_send(&client->server->conn, run->buf, run->from, run->to);
 }
 
 /* [from, to) of the run's buffer is what the piece has just used up. */

@@ -148,6 +148,7 @@ void vars_set(struct words *words, struct vars *vars, uint32_t index, const char
 	struct word *word = word_acquire(words, text);
 	word_release(words, vars->values[index]);
 	vars->values[index] = word;
+	vars->version = 0;
 }
 
 void vars_clear(struct words *words, struct vars *vars)
@@ -156,6 +157,7 @@ void vars_clear(struct words *words, struct vars *vars)
 		word_release(words, vars->values[i]);
 		vars->values[i] = NULL;
 	}
+	vars->version = 0;
 }
 
 void vars_copy(struct words *words, struct vars *to, const struct vars *from)
@@ -166,10 +168,22 @@ void vars_copy(struct words *words, struct vars *to, const struct vars *from)
 		word_release(words, to->values[i]);
 		to->values[i] = from->values[i];
 	}
+	to->version = from->version;
+}
+
+bool vars_compare(struct words *words, struct vars *a, struct vars *b)
+{
+	if (memcmp(a->values, b->values, sizeof a->values) != 0)
+		return false;
+	if (b->version == 0)
+		b->version = ++words->versions;
+	a->version = b->version;
+	return true;
 }
 
 void vars_fill(struct vars *to, const struct vars *from)
 {
+	to->version = 0;
 	for (uint32_t i = 0; i < name_count; i++)
 		if (to->values[i] == NULL && from->values[i] != NULL) {
 			to->values[i] = from->values[i];
@@ -316,6 +330,7 @@ uint32_t vars_to_start(struct words *words, const struct start_vars *start, stru
 		if (!was_reset || have == NULL || have == word)
 			continue;
 		word_replace(words, &client->values[i], word);
+		client->version = 0;
 		differ |= 1U << i;
 	}
 	return differ;
@@ -332,5 +347,6 @@ void vars_canonical(struct words *words, struct vars *client, struct start_vars 
 		if (asked != NULL && *asked == client->values[i])
 			word_replace(words, asked, have);
 		word_replace(words, &client->values[i], have);
+		client->version = 0;
 	}
 }

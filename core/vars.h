@@ -30,11 +30,13 @@ struct words {
 	struct word **buckets;
 	uint32_t room, count;
 	uint64_t seed;
+	uint64_t versions; /* of vars so far */
 	uint64_t memory;
 };
 
 struct vars {
 	struct word *values[VARS_MAX];
+	uint64_t version; /* same number, same values; 0: none yet, or they have changed */
 };
 
 /* What a client asked for at its start, to which RESET goes back. */
@@ -59,6 +61,13 @@ void word_release(struct words *words, struct word *word);        /* NULL is fin
 void vars_set(struct words *words, struct vars *vars, uint32_t index, const char *text);
 void vars_clear(struct words *words, struct vars *vars);
 void vars_copy(struct words *words, struct vars *to, const struct vars *from);
+
+/* Whether they have the same values.  If so they have one version then. */
+bool vars_compare(struct words *words, struct vars *a, struct vars *b);
+static inline bool vars_equal(struct words *words, struct vars *a, struct vars *b)
+{
+	return (a->version == b->version && a->version != 0) || vars_compare(words, a, b);
+}
 
 /* Gives `to` the values of `from` that it has none of. */
 void vars_fill(struct vars *to, const struct vars *from);

@@ -109,6 +109,7 @@ static bool welcome_asked(struct client *client, const struct welcome *welcome)
 		}
 		word_release(&client->worker->words, client->vars.values[i]);
 		client->vars.values[i] = NULL;
+		client->vars.version = 0;
 	}
 	return true;
 }

@@ -49,7 +49,7 @@ bool track_full(const struct track *track)
 
 static uint8_t *entry_at(const struct track *track, uint32_t place)
 {
-	return &track->owed[(track->head + place) & (track->room - 1)];
+	return &track->owed[(track->base + place) & (track->room - 1)];
 }
 
 /* The request at a place of the queue, the head being 0; 0 behind the end. */
@@ -63,7 +63,6 @@ static uint8_t kind_at(const struct track *track, uint32_t place)
 static void drop(struct track *track, uint32_t count)
 {
 	CHECK(count <= track->count);
-	track->head = (track->head + count) & (track->room - 1);
 	track->count -= count;
 	track->base += count;
 }
@@ -79,10 +78,9 @@ void *track_grow(struct track *track, void *memory, uint32_t room)
 	uint8_t *owed = (uint8_t *)memory;
 	void *old = memory_of(track);
 	for (uint32_t i = 0; i < track->count; i++)
-		owed[i] = *entry_at(track, i);
+		owed[(track->base + i) & (room - 1)] = *entry_at(track, i);
 	track->owed = owed;
 	track->room = room;
-	track->head = 0;
 	return old;
 }
 
@@ -91,7 +89,6 @@ void *track_fini(struct track *track)
 	void *old = memory_of(track);
 	track->owed = track->inline_owed;
 	track->room = sizeof track->inline_owed;
-	track->head = 0;
 	track->count = 0;
 	return old;
 }

@@ -60,9 +60,9 @@ enum track_mode { TRACK_PLAIN, TRACK_OWN, TRACK_QUIET, TRACK_LOCAL, TRACK_MAPPED
 enum track_copy { COPY_NONE, COPY_IN, COPY_OUT, COPY_BOTH };
 
 struct track {
-	uint8_t *owed; /* ring of one-byte entries, of `room` (a power of two) */
-	uint32_t room;
-	uint32_t head, count;
+	uint8_t *owed; /* ring of one-byte entries, each at its position modulo `room` */
+	uint32_t room; /* a power of two */
+	uint32_t count;
 	uint32_t base;             /* position of the head: requests that have left the queue */
 	uint32_t batch;            /* position behind the last Sync asked for */
 	uint32_t flushed;          /* position behind the last request that a Flush followed */
@@ -95,16 +95,16 @@ static inline uint32_t track_room(const struct track *track)
 /* Forgets everything owed and takes back the caller's memory (NULL if inline). */
 void *track_fini(struct track *track);
 
-/* A client's message goes to the server: FORWARD, DROP (late CopyData, CopyDone,
- * CopyFail outside of COPY), BAD (not a frontend message).  Terminate: DROP; the
- * caller acts on it.  Not to be called while track_full(). */
-enum verdict track_request(struct track *track, uint8_t type);
-
 /* The position of the request that is asked next. */
 static inline uint32_t track_position(const struct track *track)
 {
 	return track->base + track->count;
 }
+
+/* A client's message goes to the server: FORWARD, DROP (late CopyData, CopyDone,
+ * CopyFail outside of COPY), BAD (not a frontend message).  Terminate: DROP; the
+ * caller acts on it.  Not to be called while track_full(). */
+enum verdict track_request(struct track *track, uint8_t type);
 
 /* The same for 'Q' and 'S','P','B','D','E','C' in a mode; also 'F', as the client's. */
 static inline void track_ask(struct track *track, uint8_t type, enum track_mode mode)
@@ -120,10 +120,16 @@ static inline void track_ask(struct track *track, uint8_t type, enum track_mode 
 	uint32_t entry = (type & TRACK_KIND_BITS) | (uint32_t)mode << TRACK_MODE_SHIFT;
 	if (type == 'S' || type == 'Q' || type == 'F')
 		track->last_ready = track_position(track);
-	track->owed[(track->head + track->count) & (track->room - 1)] = (uint8_t)entry;
+	track->owed[track_position(track) & (track->room - 1)] = (uint8_t)entry;
 	track->count++;
 	if (type == 'S')
 		track->batch = track_position(track);
+}
+
+/* The entry of the head. */
+static inline uint8_t track_head(const struct track *track)
+{
+	return track->owed[track->base & (track->room - 1)];
 }
 
 /* How the head was asked; TRACK_PLAIN of an empty queue. */
@@ -131,7 +137,7 @@ static inline enum track_mode track_head_mode(const struct track *track)
 {
 	if (track->count == 0)
 		return TRACK_PLAIN;
-	return (enum track_mode)(track->owed[track->head] >> TRACK_MODE_SHIFT);
+	return (enum track_mode)(track_head(track) >> TRACK_MODE_SHIFT);
 }
 
 /* Takes the head away, and the ends of COPYs that come to the front by it. */
@@ -139,11 +145,10 @@ static inline void track_pop(struct track *track)
 {
 	CHECK(track->count > 0);
 	do {
-		track->head = (track->head + 1) & (track->room - 1);
 		track->count--;
 		track->base++;
-	} while (track->count > 0 && (track->owed[track->head] & TRACK_KIND_BITS) ==
-	                                     (TRACK_COPY_END & TRACK_KIND_BITS));
+	} while (track->count > 0 &&
+	         (track_head(track) & TRACK_KIND_BITS) == (TRACK_COPY_END & TRACK_KIND_BITS));
 }
 
 /* Takes a local request off the head and returns its type; 0: there is none. */
@@ -169,6 +174,11 @@ struct track_row {
 };
 extern const struct track_row track_rows[256];
 
+/* What a ReadyForQuery ends: S, Q, F. */
+#define TRACK_ENDS_READY                                                 \
+	(1U << ('S' & TRACK_KIND_BITS) | 1U << ('Q' & TRACK_KIND_BITS) | \
+	 1U << ('F' & TRACK_KIND_BITS))
+
 /* What the server is working on, as a bit of such rows, where its client gets the
  * replies as they are; 0: nothing, or track_reply() has more to do. */
 static inline uint32_t track_working_on(const struct track *track)
@@ -177,7 +187,7 @@ static inline uint32_t track_working_on(const struct track *track)
 	if (track->count == 0 || (mode != TRACK_PLAIN && mode != TRACK_MAPPED))
 		return 0;
 	if (track->copy == COPY_NONE)
-		return 1U << (track->owed[track->head] & TRACK_KIND_BITS);
+		return 1U << (track_head(track) & TRACK_KIND_BITS);
 	return track->copy == COPY_OUT ? TRACK_COPYING_OUT : 0;
 }
 
@@ -193,6 +203,20 @@ static inline bool track_reply_common(struct track *track, uint8_t type, uint32_
 		track_pop(track);
 		*working_on = track_working_on(track);
 	}
+	return true;
+}
+
+/* The same for a ReadyForQuery that ends what a client has asked. */
+static inline bool track_ready_common(struct track *track, char status, uint32_t working_on)
+{
+	if ((working_on & TRACK_ENDS_READY) == 0 ||
+	    (status != 'I' && status != 'T' && status != 'E'))
+		return false;
+	track->status = status;
+	track->ready = true;
+	track->failed = false;
+	track->skipping = false;
+	track_pop(track);
 	return true;
 }
 

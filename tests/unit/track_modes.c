@@ -173,3 +173,24 @@ Test(track_modes, common_replies_do_what_track_reply_does)
 	}
 	cr_assert_gt(common, 400);
 }
+
+Test(track_modes, common_readies_do_what_track_ready_does)
+{
+	uint32_t common = 0;
+	for (uint32_t seed = 0; seed < 4000; seed++) {
+		char status = "ITEx"[seed % 4];
+		struct track one, other;
+		track_of_seed(&one, seed / 4);
+		track_of_seed(&other, seed / 4);
+		struct track before = one;
+		if (!track_ready_common(&one, status, track_working_on(&one))) {
+			cr_assert_eq(memcmp(&one, &before, sizeof one), 0, "untouched");
+			continue;
+		}
+		common++;
+		cr_assert_eq(track_ready(&other, status), VERDICT_FORWARD);
+		other.owed = one.owed;
+		cr_assert_eq(memcmp(&one, &other, sizeof one), 0, "%u: '%c'", seed, status);
+	}
+	cr_assert_gt(common, 200, "%u", common);
+}
