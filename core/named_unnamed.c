@@ -88,9 +88,9 @@ static enum verdict parse_sacrifice(struct client *client, struct run *run)
 
 /* As nearly all.  What begins otherwise may forget names, also those that its client
  * does not have yet. */
-static bool is_of_no_interest(const struct client *client, struct span text)
+static bool is_of_no_interest(const struct client *client, struct span body)
 {
-	uint8_t first = text.size > 0 ? text.data[0] | 0x20 : 0;
+	uint8_t first = body.size > 0 ? body.data[0] | 0x20 : 0;
 	return client->extended == NULL && first > 'd' && first <= 'z';
 }
 
@@ -101,7 +101,7 @@ static enum sql_effect parse_effect(struct client *client, struct span body,
 {
 	struct span text = body_text(body);
 	struct extended *extended = client->extended;
-	if (is_of_no_interest(client, text))
+	if (is_of_no_interest(client, body))
 		return SQL_NONE;
 	enum sql_effect effect = sql_may_forget(text) ? sql_effect(text, target) : SQL_NONE;
 	if (effect != SQL_NONE && extended == NULL)
@@ -170,9 +170,8 @@ enum verdict parse_unnamed(struct client *client, struct run *run, const struct 
 
 bool parse_passes(struct client *client, struct run *run, struct span body)
 {
-	struct span text = body_text(body);
 	if (client->worker->config->settings.prepare_unnamed ||
-	    (!is_of_no_interest(client, text) && sql_may_forget(text)))
+	    (!is_of_no_interest(client, body) && sql_may_forget(body_text(body))))
 		return false;
 	parse_numbered(client, SQL_NONE);
 	run->unnamed = body;
