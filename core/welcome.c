@@ -213,14 +213,11 @@ void client_welcome(struct client *client, const struct welcome *welcome)
 		return;
 	}
 	welcome_vars(client, greeting);
-	client_hold(client, client->login->bytes, client->login->size); /* it was quick */
-	if (client->state != CLIENT_CLOSING) {
-		login_free(client);
-		client_move(client, CLIENT_READY);
-		client->query_us = client->xact_us = 0; /* wait_us: pool_unqueue() */
-		client->scan = (struct scan){0};
-		conn_send(&client->conn, buf, 0, buf->used);
-		relay_resume(client);
-	}
+	login_free(client);
+	client_move(client, CLIENT_READY);
+	client->query_us = client->xact_us = 0; /* wait_us: pool_unqueue() */
+	client->scan = (struct scan){0};
+	conn_send(&client->conn, buf, 0, buf->used);
+	relay_resume(client);
 	buf_drop(bufs, buf);
 }

@@ -457,6 +457,10 @@ void login_enter(struct client *client, struct pool_record *record)
 	}
 	client->pool->counters.client_login_count++;
 	client_move(client, CLIENT_WELCOME);
+	/* it was quick: what it says from now on is held behind that */
+	client_hold(client, client->login->bytes, client->login->size);
+	if (client->state == CLIENT_CLOSING)
+		return;
 	const struct welcome *welcome = atomic_load_explicit(&record->welcome,
 	                                                     memory_order_acquire);
 	if (welcome != NULL)

@@ -3,12 +3,14 @@
 import random
 import socket
 import threading
+import time
 
 from harness import Failed, check, fails, same, test, until
 from wire import Closed, E, P, Q, B, S, PgError, cancel, startup
 
 FOUR = "test = host=127.0.0.1 port=PG pool_size=4"
 EIGHT = "workers = 8\n"
+ASLEEP = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
 
 
 def spread(stage):
@@ -80,7 +82,7 @@ def reload_widens(stage):
       auth='"postgres" "secret"\n"admin" "admin"\n')
 def what_it_keeps(stage):
     """Parameters, the right to cancel, its id on the console, and what was said behind its password."""
-    stage.cluster.wire().query("select 1")
+    watcher = stage.keep(stage.cluster.wire())
     for number in range(12):
         one = stage.wire(password="secret", params=[("application_name", f"it's {number}"),
                                                     ("options", "-c DateStyle=German"),
@@ -90,7 +92,7 @@ def what_it_keeps(stage):
         same(one.value("show timezone"), "Asia/Tokyo")
         same(one.settings["application_name"], f"it's {number}")
         one.send(Q("select pg_sleep(20)"))
-        until(lambda: stage.pools()["sv_active"] == 1, 3)
+        check(until(lambda: watcher.value(ASLEEP) == "1"), "it does not sleep")
         cancel(stage.where, one.key)
         fails("57014", one.rows)
         [row] = [r for r in stage.ask("show clients") if r["database"] == "test"]
@@ -102,14 +104,19 @@ def what_it_keeps(stage):
 
 @test(EIGHT, databases=FOUR, ours=True)
 def in_one_breath(stage):
-    """A client that sends its startup and queries together, the last of them by halves."""
-    for number in range(20):
+    """A client that sends its startup and queries together, or nearly, the last of them by halves;
+    every other one has to wait for the pool's first server."""
+    for number in range(40):
+        if number % 2:
+            stage.ask("reconnect test")
         one = stage.raw()
         long = "x" * random.choice((1, 3000, 9000, 70000))
         last = P("", "select $1") + B("", "", long) + E() + S
         at = random.randrange(1, len(last))
         one.send(startup([("user", "postgres"), ("database", "test")]), Q(f"select {number}"),
-                 Q("select 'b'"), last[:at])
+                 Q("select 'b'")[:number])
+        time.sleep(random.choice((0, 0.0005, 0.002)))
+        one.send(Q("select 'b'")[number:], last[:at])
         one.finish_login("postgres", None)
         same(one.rows(), [[str(number)]])
         same(one.rows(), [["b"]])
