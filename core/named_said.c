@@ -147,7 +147,9 @@ void said_renamed(struct client *client, struct run *run, const struct said *sai
 	uint32_t size = SCAN_HEADER_SIZE;
 	front[0] = said->type;
 	write_u32(front + 1, said->length - 1 - head->name.size + name_size);
-	if (said->type == 'B') {
+	if (said->type == 'B' && head->portal.size == 0) {
+		front[size++] = '\0';
+	} else if (said->type == 'B') {
 		uint32_t portal = head->portal.size + 1;
 		if (portal > FRONT_MAX - SCAN_HEADER_SIZE - STATEMENT_SERVER_NAME_SIZE - 2) {
 			conn_send_copy(conn, front, size);

@@ -355,7 +355,8 @@ void relay_up(struct client *client, struct buf *buf, uint32_t from, uint32_t to
 	if (client->state == CLIENT_CLOSING)
 		return;
 	up_put_back(client);
-	client_hold(client, buf->data + used, to - used);
+	if (used < to)
+		client_hold(client, buf->data + used, to - used);
 	if (client->state == CLIENT_CLOSING)
 		return;
 	relay_flow(client);
