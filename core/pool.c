@@ -300,7 +300,7 @@ bool pool_attach(struct pool *pool, struct client *client)
 	client_move(client, CLIENT_WAITING);
 	client->wait_us = pool->worker->loop.now_us;
 	client->notified = false;
-	conn_pause(&client->conn);
+	conn_pause_quietly(&client->conn);
 	pool_demand(pool);
 	return false;
 }
@@ -308,7 +308,7 @@ bool pool_attach(struct pool *pool, struct client *client)
 void pool_wait_welcome(struct pool *pool, struct client *client)
 {
 	client->wait_us = pool->worker->loop.now_us;
-	conn_pause(&client->conn);
+	conn_pause_quietly(&client->conn);
 	pool_demand(pool);
 }
 

@@ -28,11 +28,13 @@ enum { SETS_ROOM = 16000, TO_START_ROOM = 80 };
 /* Reads from the client exactly when what it says can go somewhere. */
 void relay_flow(struct client *client)
 {
-	bool blocked = client->state != CLIENT_READY || client->held_first != NULL ||
-	               (client->server != NULL && conn_is_full(&client->server->conn)) ||
-	               conn_is_full(&client->conn);
-	if (blocked)
+	bool full = (client->server != NULL && conn_is_full(&client->server->conn)) ||
+	            conn_is_full(&client->conn);
+	bool waits = client->state != CLIENT_READY || client->held_first != NULL;
+	if (full)
 		conn_pause(&client->conn);
+	else if (waits)
+		conn_pause_quietly(&client->conn);
 	else
 		conn_resume(&client->conn);
 }

@@ -9,8 +9,8 @@
  * every change and every completion, and repeats nothing already asked for.
  *
  * To end a receive is dear where many are armed: the kernel looks for it in a table
- * of few buckets.  So that of a paused conn stays until something comes; nearly all
- * that wait for a server say nothing meanwhile.
+ * of few buckets.  So that of a conn which is paused quietly stays until something
+ * comes; nearly all that wait for a server say nothing meanwhile.
  *
  * A cancel and what is armed after it reach the kernel in that order, so a
  * cancel never hits the successor; -ECANCELED nobody asked for is still no
@@ -88,7 +88,7 @@ static void receive_tend(struct conn *conn)
 {
 	bool wanted = !conn->ended && (conn->state == CONN_LINGERING ||
 	                               (conn->state == CONN_OPEN && !conn->paused));
-	bool stays = wanted || (conn->state == CONN_OPEN && !conn->ended && !conn->overfed);
+	bool stays = wanted || (conn->state == CONN_OPEN && !conn->ended && !conn->unheard);
 	if (!wanted && link_is_in(&conn->starved_link))
 		list_remove(&conn->loop->starved[conn->group], &conn->starved_link);
 	if (conn_flies(conn, OP_RECV)) {
@@ -150,7 +150,7 @@ static void conn_received(struct conn *conn, const struct completion *completion
 		conn_end(conn, OP_RECV);
 		conn->canceling = false;
 	}
-	conn->overfed = conn->paused && (conn->overfed || size > 0);
+	conn->unheard |= conn->paused && size > 0;
 	if (completion->has_buffer) {
 		struct buf *buf = buf_received(&loop->bufs, conn->group, completion->buffer, size);
 		if (size > 0 && conn_listens(conn))
@@ -272,12 +272,30 @@ int conn_connect(struct conn *conn, struct loop *loop, const struct addr *addr, 
 	return 0;
 }
 
-void conn_set_paused(struct conn *conn, bool paused)
+static void conn_set_paused(struct conn *conn, bool paused, bool unheard)
 {
+	if (conn->paused == paused && conn->unheard == unheard)
+		return;
 	conn->paused = paused;
-	conn->overfed = false;
+	conn->unheard = unheard;
 	if (conn->state == CONN_OPEN)
 		conn_tend(conn);
+}
+
+void conn_pause(struct conn *conn)
+{
+	conn_set_paused(conn, true, true);
+}
+
+void conn_pause_quietly(struct conn *conn)
+{
+	if (!conn->paused)
+		conn_set_paused(conn, true, false);
+}
+
+void conn_resume(struct conn *conn)
+{
+	conn_set_paused(conn, false, false);
 }
 
 void conn_detach(struct conn *conn)

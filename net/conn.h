@@ -74,7 +74,7 @@ struct conn {
 	uint8_t in_flight; /* a bit per enum op_kind */
 	uint8_t group;     /* RING_GROUP_* it receives into */
 	bool paused;
-	bool overfed;    /* bytes came while it was paused: the receive must end */
+	bool unheard;    /* paused, and its receive must end */
 	bool ended;      /* end of file was seen */
 	bool full;       /* above high water, on_room is due */
 	bool canceling;  /* the receive is being ended */
@@ -132,22 +132,13 @@ static inline bool conn_is_flushed(const struct conn *conn)
 	return conn->queue.first == NULL;
 }
 
-void conn_set_paused(struct conn *conn, bool paused);
+/* Stops and restarts on_bytes.  Idempotent. */
+void conn_pause(struct conn *conn);
+void conn_resume(struct conn *conn);
 
-/* Stops and restarts on_bytes.  Idempotent.  Few conns say anything while they are
- * paused, so the receive ends only when one does: what was received until then comes
- * still, and so does on_eof. */
-static inline void conn_pause(struct conn *conn)
-{
-	if (!conn->paused)
-		conn_set_paused(conn, true);
-}
-
-static inline void conn_resume(struct conn *conn)
-{
-	if (conn->paused)
-		conn_set_paused(conn, false);
-}
+/* The same as conn_pause() for a peer that is not expected to say anything: its receive
+ * ends only when it does.  What was received until then comes still, and on_eof does. */
+void conn_pause_quietly(struct conn *conn);
 
 /* Ends all operations, then on_detached: nothing of it is in the kernel's
  * hands, and nothing may be queued.  Bytes may come until then.  After it the

@@ -34,7 +34,7 @@ static inline void conn_end(struct conn *conn, enum op_kind kind)
 static inline bool conn_is_steady(const struct conn *conn)
 {
 	enum { RECV = 1U << OP_RECV, POLL = 1U << OP_POLL };
-	return conn->state == CONN_OPEN && !conn->overfed && !conn->ended &&
+	return conn->state == CONN_OPEN && !conn->unheard && !conn->ended &&
 	       (conn->in_flight & (RECV | POLL)) == RECV;
 }
 

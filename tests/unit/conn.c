@@ -67,14 +67,15 @@ static void prepare_paused_now(struct probe *probe, struct stranger *peer)
 /* Nothing has come since: it is received from as before. */
 static void prepare_paused_quiet(struct probe *probe, struct stranger *peer)
 {
-	prepare_paused_now(probe, peer);
+	prepare_turn(probe, peer);
+	conn_pause_quietly(&probe->conn);
 	turns(&loop, 2);
 	cr_assert_eq(probe->conn.in_flight, 1U << OP_RECV);
 }
 
 static void pause_and_feed(struct probe *probe, struct stranger *peer)
 {
-	conn_pause(&probe->conn);
+	conn_pause_quietly(&probe->conn);
 	stranger_write(peer, 1);
 	turns(&loop, 3);
 }
@@ -390,10 +391,11 @@ Test(conn, pausing_loses_nothing)
 			               MIN(1 + test_random(&random) % 3000, TOTAL - peer.written));
 			uint32_t changes = test_random(&random) % 6;
 			for (uint32_t i = 0; i < changes; i++) {
-				if (test_random(&random) % 2 == 0)
-					conn_pause(&probe.conn);
-				else
-					conn_resume(&probe.conn);
+				switch (test_random(&random) % 4) {
+				case 0: conn_pause(&probe.conn); break;
+				case 1: conn_pause_quietly(&probe.conn); break;
+				default: conn_resume(&probe.conn);
+				}
 			}
 			if (peer.written == TOTAL)
 				conn_resume(&probe.conn);
@@ -440,7 +442,7 @@ Test(conn, quiet_pauses_are_free)
 	turns(&loop, 2);
 	uint64_t completions = loop.completions;
 	for (int i = 0; i < 5; i++) {
-		conn_pause(&probe.conn);
+		conn_pause_quietly(&probe.conn);
 		turns(&loop, 2);
 		conn_resume(&probe.conn);
 		turns(&loop, 2);
@@ -451,13 +453,28 @@ Test(conn, quiet_pauses_are_free)
 	cr_assert_eq(loop.completions, completions + 1);
 
 	/* Its end is told at once, as nothing can follow. */
-	conn_pause(&probe.conn);
+	conn_pause_quietly(&probe.conn);
 	shutdown(peer.fd, SHUT_WR);
 	turns_until(&loop, &probe, END);
 	conn_resume(&probe.conn);
 	turns(&loop, 3);
 	cr_assert_eq(probe.told[END], 1);
 	cr_assert_eq(probe.told[HANGUP], 0);
+	conn_close(&probe.conn);
+	turns_until(&loop, &probe, CLOSED);
+	close(peer.fd);
+
+	/* A pause that means it ends the receive, also of one that is paused quietly. */
+	peer = probe_open_pair(&probe, &loop, true, 0);
+	turns(&loop, 2);
+	conn_pause_quietly(&probe.conn);
+	conn_pause(&probe.conn);
+	conn_pause_quietly(&probe.conn);
+	turns(&loop, 2);
+	cr_assert_eq(probe.conn.in_flight, 1U << OP_POLL);
+	stranger_write(&peer, 7);
+	turns(&loop, 3);
+	cr_assert_eq(probe.told[BYTES], 0);
 	conn_close(&probe.conn);
 	turns_until(&loop, &probe, CLOSED);
 	close(peer.fd);

@@ -26,8 +26,8 @@ static void storm_act(struct storm *storm)
 	struct conn *conn = &storm->probe.conn;
 	storm->probe.inside = true;
 	switch (test_random(&storm_random) % 16) {
-	case 0:
-	case 1: conn_pause(conn); break;
+	case 0: conn_pause(conn); break;
+	case 1: conn_pause_quietly(conn); break;
 	case 2:
 	case 3:
 	case 4: conn_resume(conn); break;
