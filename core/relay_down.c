@@ -262,9 +262,26 @@ static bool is_plain_tag(const uint8_t *message, uint32_t size)
 	}
 }
 
+/* A ReadyForQuery that ends what the client has asked, where nothing hangs on it
+ * (down_ready). */
+static bool down_common_ready(struct server *server, const uint8_t *message, uint32_t size,
+                              uint32_t working_on)
+{
+	if (size != SCAN_HEADER_SIZE + 1 || server->was_reset || server->was_discarded ||
+	    server->schema_changes || server->pool->limits.mode == POOL_STATEMENT)
+		return false;
+	char status = (char)message[SCAN_HEADER_SIZE];
+	if (!track_ready_common(&server->track, status, working_on))
+		return false;
+	down_count(server, status);
+	server->reported = 0;
+	return true;
+}
+
 /* Takes off the front of `in` what lies whole in place and passes as it is: nearly
- * all of a result.  The general way, down_piece(), would do the same with it, in
- * many more steps; it has the rest.  False: there was none. */
+ * all of a result, and the ReadyForQuery behind it, which may part the pair.  The
+ * general way, down_piece(), would do the same with it, in many more steps; it has
+ * the rest.  False: there was none. */
 static bool down_common(struct server *server, struct run *run, struct span *in, uint32_t to,
                         uint32_t max)
 {
@@ -272,49 +289,31 @@ static bool down_common(struct server *server, struct run *run, struct span *in,
 	uint32_t working_on = track_working_on(track);
 	const uint8_t *message = in->data;
 	uint32_t left = in->size;
+	bool ready = false;
 	if (server->client == NULL || left > max || !scan_at_boundary(&server->scan) ||
 	    !named_has_no_notes(server))
 		return false;
-	while (left >= SCAN_HEADER_SIZE) {
+	while (left >= SCAN_HEADER_SIZE && !ready) {
 		uint8_t type = message[0];
-		uint32_t length = read_u32(message + 1); /* without the type byte */
-		if (length >= left || length < SCAN_LENGTH_MIN ||
-		    (type == 'C' && !is_plain_tag(message, length + 1)) ||
-		    !track_reply_common(track, type, &working_on))
+		uint32_t size = read_u32(message + 1) + 1; /* with the type byte */
+		if (size > left || size < SCAN_HEADER_SIZE ||
+		    (type == 'C' && !is_plain_tag(message, size)))
+			break;
+		ready = type == 'Z' && down_common_ready(server, message, size, working_on);
+		if (!ready && !track_reply_common(track, type, &working_on))
 			break;
 		server->scan.type = type;
-		message += length + 1;
-		left -= length + 1;
+		message += size;
+		left -= size;
 	}
 	if (left == in->size)
 		return false;
 	down_range(server, run, to - in->size, to - left);
 	*in = span_of(message, left);
-	return true;
-}
-
-/* The same for a ReadyForQuery that ends what the client has asked. */
-static bool down_common_ready(struct server *server, struct run *run, struct span *in, uint32_t to)
-{
-	enum { READY_SIZE = SCAN_HEADER_SIZE + 1 };
-	struct track *track = &server->track;
-	uint32_t at = to - in->size;
-	if (in->size < READY_SIZE || in->data[0] != 'Z' ||
-	    read_u32(in->data + 1) != READY_SIZE - 1 || !scan_at_boundary(&server->scan) ||
-	    server->client == NULL || !named_has_no_notes(server) || server->was_reset ||
-	    server->was_discarded || server->schema_changes ||
-	    server->pool->limits.mode == POOL_STATEMENT)
-		return false;
-	char status = (char)in->data[SCAN_HEADER_SIZE];
-	if (!track_ready_common(track, status, track_working_on(track)))
-		return false;
-	down_count(server, status);
-	server->reported = 0;
-	server->scan.type = 'Z';
-	down_range(server, run, at, at + READY_SIZE);
-	*in = span_of(in->data + READY_SIZE, in->size - READY_SIZE);
-	down_flush(server, run);
-	relay_settle(server);
+	if (ready) {
+		down_flush(server, run);
+		relay_settle(server);
+	}
 	return true;
 }
 
@@ -324,7 +323,6 @@ static bool down_messages(struct server *server, struct run *run, struct span in
 	uint32_t max = server->worker->config->settings.max_packet_size;
 	while (in.size > 0) {
 		bool ended = down_common(server, run, &in, to, max);
-		ended = down_common_ready(server, run, &in, to) || ended;
 		if (!ended) {
 			uint32_t at = to - in.size;
 			struct piece piece;
