@@ -78,6 +78,10 @@ enum {
 	RUN_MAX_US = 2000 * 1000000,
 	WATCHDOG_S = 120,             /* of real time, for a seed */
 	UNDER_WAY_SLACK = 160 * 1024, /* receive buffers of a turn, a cancel under way */
+
+	/* Where operations fail: what servers still send to a client whose conn has failed,
+	 * until its receive is canceled, which may be delayed.  It is dropped, not kept. */
+	FAILED_SLACK = 512 * 1024,
 };
 
 static struct addr addr_of(uint32_t ip, uint16_t port)
@@ -142,7 +146,8 @@ static void run(const struct plan *plan, bool aloud, struct outcome *outcome)
 	report_open(replay);
 	trace_aloud(aloud);
 	world_open(plan->seed, plan->faults);
-	check_open(2 * plan->faults->window + CONN_QUEUE_HIGH + UNDER_WAY_SLACK);
+	check_open(2 * plan->faults->window + CONN_QUEUE_HIGH + UNDER_WAY_SLACK +
+	           (plan->faults->op_error > 0 ? FAILED_SLACK : 0));
 	postgres_open(&postgres, &back, plan->seed);
 	memset(&clients, 0, sizeof clients);
 	drive->open(plan, &front, &back);
