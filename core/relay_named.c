@@ -398,7 +398,7 @@ bool named_passes(struct client *client, struct run *run, struct span message)
 	switch (message.data[0]) {
 	case 'Q':
 		run->unnamed.size = 0;
-		if ((server->unnamed | client->unnamed) != 0)
+		if ((server->unnamed | client->unnamed) != 0 && !server->track.skipping)
 			named_unnamed_is(server, 0);
 		return true;
 	case 'B':

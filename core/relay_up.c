@@ -170,7 +170,7 @@ static enum verdict up_verdict(struct client *client, const struct piece *piece)
 	enum verdict verdict = relay_server(client);
 	if (verdict != VERDICT_FORWARD)
 		return verdict;
-	if (is_named && type == 'Q')
+	if (is_named && type == 'Q' && !client->server->track.skipping)
 		named_unnamed_is(client->server, 0);
 	verdict = track_request(&client->server->track, type);
 	if (verdict == VERDICT_FORWARD && use == USE_REQUEST)

@@ -332,3 +332,18 @@ def parse_right_behind_sync(stage):
     wanted = " ".join(f"1 Zi 2 D({i}) C(SELECT 1) Zi" + (" 3 Zi" if i > 2 else "") for i in range(30))
     compare(stage, [("A", batches, wanted), ("B", batches, wanted), ("A", run("s0"), "E[26000] Zi"),
                     ("A", run("s29"), "2 D(29) C(SELECT 1) Zi")], pieces=(0,))
+
+
+@test(databases=ONE, new=True)
+def skipped_query_keeps_the_unnamed(stage):
+    """A Query that the server skips after an error does not drop the statement without name."""
+    one, direct = stage.wire(), stage.direct()
+    for wire in (direct, one):
+        for wait in (0.05, 0):
+            wire.send(P("", "select $1::int + 1"), B("", ""), H)
+            if wait:
+                same(wire.reply(2), ["1", "E[08P01]"])
+            wire.send(Q("select 1"), S)
+            same(wire.reply(1 if wait else 3)[-1], "Zi")
+            wire.send(B("", "", "41"), E(), S)
+            same(wire.reply(4), ["2", "D(42)", "C(SELECT 1)", "Zi"])
