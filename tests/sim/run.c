@@ -230,7 +230,8 @@ bool run_step(struct backend *backend)
 		statement_done(backend);
 		return true;
 	}
-	uint32_t stop = backend->rows_max == 0 || !backend->extended
+	bool whole = statement->verb == VERB_COPYOUT; /* no limit of rows stops a COPY */
+	uint32_t stop = backend->rows_max == 0 || !backend->extended || whole
 	                        ? UINT32_MAX
 	                        : backend->portal_rows + backend->rows_max;
 	for (int i = 0; i < 8 && backend->rows < statement->a && backend->rows < stop; i++)
