@@ -165,14 +165,13 @@ static bool is_within(uint32_t position, uint32_t from, uint32_t to)
 	return position - from < to - from;
 }
 
-void named_unnamed_is(struct server *server, uint64_t which)
+/* What is without name on the server, and what is its client's, from here on. */
+static void unnamed_become(struct server *server, uint64_t which, uint64_t mine)
 {
 	struct client *client = server->client;
 	struct unnamed_change *changes = server->unnamed_changes;
-	uint64_t mine = client != NULL ? client->unnamed : 0;
+	uint64_t client_before = client != NULL ? client->unnamed : 0;
 	uint32_t count = 0;
-	if (server->unnamed == which && mine == which)
-		return;
 	for (uint32_t i = 0; i < server->unnamed_change_count; i++)
 		if (!position_before(changes[i].position, server->track.base))
 			changes[count++] = changes[i];
@@ -184,14 +183,26 @@ void named_unnamed_is(struct server *server, uint64_t which)
 	changes[count] = (struct unnamed_change){
 		.position = track_position(&server->track),
 		.before = server->unnamed,
-		.client_before = mine,
+		.client_before = client_before,
 	};
 	if (client != NULL && client->extended != NULL)
 		changes[count].effect_before = client->extended->unnamed_effect;
 	server->unnamed_change_count = count + 1;
 	server->unnamed = which;
 	if (client != NULL)
-		client->unnamed = which;
+		client->unnamed = mine;
+}
+
+void named_unnamed_is(struct server *server, uint64_t which)
+{
+	const struct client *client = server->client;
+	if (server->unnamed != which || (client != NULL && client->unnamed != which))
+		unnamed_become(server, which, which);
+}
+
+void named_unnamed_here(struct client *client)
+{
+	unnamed_become(client->server, client->server->unnamed, ++client->worker->unnamed_count);
 }
 
 /* The change was not made: what was there before it is what the next one has found,

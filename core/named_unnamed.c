@@ -125,6 +125,7 @@ static bool parse_unnamed_here(struct client *client, struct span body)
 	statement_release(statements_of(client), statement);
 	if (!here)
 		return false;
+	named_unnamed_here(client);
 	client->extended->unnamed_named = true;
 	client->extended->unnamed_effect = SQL_NONE;
 	client->extended->unnamed_position = track_position(&server->track);

@@ -138,6 +138,9 @@ static inline bool named_has_no_notes(const struct server *server)
  * (client->unnamed, which becomes it too), or none that counts (0). */
 void named_unnamed_is(struct server *server, uint64_t which);
 
+/* The client has one that no server has under no name: it was answered here. */
+void named_unnamed_here(struct client *client);
+
 /* Requests that are answered here and have come to their turn are. */
 void named_answer(struct server *server);
 

@@ -589,3 +589,24 @@ def unnamed_from_a_named_one(stage):
     one.send(P("", "select $1::text"), D("S"), B("", "", "a", "b"), E(), S)
     same(one.reply(5), ["1", "t", "T1", "E[08P01]", "Zi"])
     same(unnamed("select $1::text", "again"), 1)
+
+
+@test(KEPT + "\nprepare_unnamed = 1", databases=ONE, new=True)
+def unnamed_here_behind_a_skipped_one(stage):
+    """A skipped Parse without name leaves the one that was answered here, or none: never an earlier one."""
+    one = stage.wire()
+    one.send(P("s", "select 'second'"), P("", "select 'first'"), S)
+    same(one.reply(3), ["1", "1", "Zi"])
+    one.send(P("", "select 'second'"), S)
+    same(one.reply(2), ["1", "Zi"])
+    one.send(B("", "unknown"), P("", "select 'third'"), S, B(), E(), S)
+    got = one.reply(3)
+    same(got[:2], ["E[26000]", "Zi"])
+    if got[2] == "2":
+        same(one.reply(3), ["D(second)", "C(SELECT 1)", "Zi"])
+    else:
+        same([got[2], *one.reply(1)], ["E[26000]", "Zi"])
+    one.send(P("", "select 'first'"), S)
+    same(one.reply(2), ["1", "Zi"])
+    one.send(B("", "unknown"), P("", "select 'second'"), S, B(), E(), S)
+    same(one.reply(6), ["E[26000]", "Zi", "2", "D(first)", "C(SELECT 1)", "Zi"])
