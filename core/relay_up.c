@@ -401,7 +401,8 @@ void relay_resume(struct client *client)
 }
 
 /* What it asked first is answered as PostgreSQL answers a cancel: a Query by an
- * error and ReadyForQuery, an extended batch by an error and silence to Sync. */
+ * error and ReadyForQuery, an extended batch by an error and silence to Sync.  Where
+ * nothing runs (Sync, Flush, what is left of a COPY) a cancel comes to nothing. */
 void relay_cancel_waiting(struct client *client)
 {
 	CHECK(client->state == CLIENT_WAITING);
@@ -409,6 +410,8 @@ void relay_cancel_waiting(struct client *client)
 	uint8_t type = client->scan.held > 0 ? client->scan.header[0]
 	               : first != NULL       ? first->buf->data[first->from]
 	                                     : 0;
+	if (type != 0 && memchr("SHcdf", type, 5) != NULL)
+		return;
 	bool is_simple = type == 'Q' || type == 'F';
 	client_move(client, CLIENT_READY);
 	pool_unqueue(client->pool, client);

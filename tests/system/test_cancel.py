@@ -6,7 +6,7 @@ import time
 
 from harness import check, fails, same, test
 from tools import until
-from wire import B, D, E, P, PgError, Q, S, V30, V32, Wire, cancel
+from wire import B, D, E, H, P, PgError, Q, S, V30, V32, Wire, c, cancel
 
 ONE = "test = host=127.0.0.1 port=PG pool_size=1\nlogged = host=127.0.0.1 port=PG pool_size=1"
 
@@ -115,6 +115,23 @@ def queued(stage):
     one.query("commit")
     same(two.rows(), [["kept"]])
     check("given up" not in stage.cluster.logged(mark))
+
+
+@test(databases=ONE, ours=True)
+def queued_with_sync(stage):
+    """Who waits with a Sync, Flush or stray CopyDone has nothing to cancel, as in PostgreSQL."""
+    one, two = stage.wire(), stage.wire()
+    for sent in ([S], [H, S], [c, S], [S, Q("select 2")]):
+        one.query("begin")
+        two.send(*sent)
+        check(until(lambda: stage.pools()["cl_waiting"] == 1))
+        cancel(stage.where, two.key)
+        same(two.quiet(0.2), [])
+        one.query("commit")
+        same(two.reply(1, 2), ["Zi"])
+        if len(sent) > 1 and sent[0] == S:
+            same(two.rows(), [["2"]])
+        same(two.value("select 3"), "3")
 
 
 @test(databases=ONE, ours=True)
