@@ -221,7 +221,7 @@ static void wheel_tick(uint32_t rounds)
 static void wheel_wait(uint32_t rounds)
 {
 	for (; rounds > 0; rounds--)
-		CHECK(wheel_wait_us(&wheel, wheel_us) > 0);
+		CHECK(wheel_next_us(&wheel) > wheel_us);
 }
 
 /* ----------------------------------------------------------------------- mail */

@@ -76,8 +76,8 @@ void cancel_requested(struct client *client, struct span key)
 	post->cancel.slot = place.slot;
 	post->cancel.generation = place.generation;
 	post->cancel.requester_worker = worker->index;
-	post->cancel.requester_slot = client->conn.owner.slot;
-	post->cancel.requester_generation = client->conn.owner.generation;
+	post->cancel.requester_slot = op_slot_of(&client->conn.owner);
+	post->cancel.requester_generation = op_generation_of(&client->conn.owner);
 	post_send(worker->process, place.worker, post);
 }
 

@@ -164,8 +164,8 @@ static bool client_key(struct client *client)
 	struct worker *worker = client->worker;
 	struct cancel_place place = {
 		.worker = (uint16_t)worker->index,
-		.slot = client->conn.owner.slot,
-		.generation = client->conn.owner.generation,
+		.slot = op_slot_of(&client->conn.owner),
+		.generation = op_generation_of(&client->conn.owner),
 	};
 	for (int tries = 0; tries < KEY_TRIES; tries++) {
 		uint8_t random[sizeof client->key.bytes];

@@ -314,8 +314,7 @@ void worker_close(struct worker *worker)
 
 struct client *worker_find_client(struct worker *worker, uint32_t slot, uint32_t generation)
 {
-	struct op_owner place = {.slot = slot, .generation = generation};
 	enum op_kind kind;
-	struct op_owner *owner = op_find(&worker->loop.ops, op_user_data(&place, OP_RECV), &kind);
+	struct op_owner *owner = op_find(&worker->loop.ops, op_name(slot, generation), &kind);
 	return owner != NULL ? CONTAINER(struct client, conn.owner, owner) : NULL;
 }

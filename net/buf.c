@@ -123,12 +123,6 @@ struct buf *buf_block(struct buf_pool *pool, uint32_t size)
 	return buf;
 }
 
-void buf_hold(struct buf *buf)
-{
-	CHECK(buf->holders > 0 && buf->holders < UINT16_MAX);
-	buf->holders++;
-}
-
 static void received_give(struct buf_pool *pool, struct buf *buf)
 {
 	uint16_t group = buf->origin;
@@ -141,11 +135,8 @@ static void received_give(struct buf_pool *pool, struct buf *buf)
 	ring_buffer_give(pool->ring, group, buf->id);
 }
 
-void buf_drop(struct buf_pool *pool, struct buf *buf)
+void buf_free(struct buf_pool *pool, struct buf *buf)
 {
-	CHECK(buf->holders > 0);
-	if (--buf->holders > 0)
-		return;
 	if (buf->origin != BUF_BLOCK) {
 		received_give(pool, buf);
 	} else if (buf->id < BUF_BLOCK_SIZES) {

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/check.h"
 #include "core/base/slab.h"
 #include "net/ring.h"
 
@@ -51,8 +52,20 @@ struct buf *buf_received(struct buf_pool *pool, uint16_t group, uint16_t id, uin
 /* A block of at least `size` bytes, held once, used = 0; NULL above 1 GiB. */
 struct buf *buf_block(struct buf_pool *pool, uint32_t size);
 
-void buf_hold(struct buf *buf);
-void buf_drop(struct buf_pool *pool, struct buf *buf);
+void buf_free(struct buf_pool *pool, struct buf *buf); /* for buf_drop() */
+
+static inline void buf_hold(struct buf *buf)
+{
+	CHECK(buf->holders > 0 && buf->holders < UINT16_MAX);
+	buf->holders++;
+}
+
+static inline void buf_drop(struct buf_pool *pool, struct buf *buf)
+{
+	CHECK(buf->holders > 0);
+	if (--buf->holders == 0)
+		buf_free(pool, buf);
+}
 
 /* More than half of a group is lent: copy out what may stay long. */
 bool buf_pool_is_short(const struct buf_pool *pool, uint16_t group);

@@ -6,7 +6,8 @@
  * come back.  So nothing here is a reaction to a particular change.  Wishes are
  * flags and the state; what is under way is in_flight; conn_tend() compares the
  * two, starts what is missing and cancels what is too much.  It runs after
- * every change and every completion, and repeats nothing already asked for.
+ * every change and every completion but the usual one, bytes of a receive that
+ * goes on, and repeats nothing already asked for.
  *
  * To end a receive is dear where many are armed: the kernel looks for it in a table
  * of few buckets.  So that of a conn which is paused quietly stays until something
@@ -127,7 +128,7 @@ void conn_tend(struct conn *conn)
 	               (conn->state == CONN_DETACHING && !conn->detached &&
 	                conn->queue.first == NULL);
 	if (settled && conn->in_flight == 0 && !link_is_in(&conn->wait_link))
-		list_append(&conn->loop->settled, &conn->wait_link);
+		loop_add_rare(conn->loop, &conn->loop->settled, &conn->wait_link);
 }
 
 /* Does nothing, unless this build is slower on purpose: see meson_options.txt. */
@@ -139,24 +140,27 @@ static void slow_down(void)
 #endif
 }
 
+static void conn_heard(struct conn *conn, const struct completion *completion)
+{
+	struct buf_pool *bufs = &conn->loop->bufs;
+	uint32_t size = (uint32_t)MAX(completion->result, 0);
+	slow_down();
+	struct buf *buf = buf_received(bufs, conn->group, completion->buffer, size);
+	if (LIKELY(size > 0 && conn_listens(conn)))
+		conn->events->on_bytes(conn, buf, 0, size);
+	buf_drop(bufs, buf);
+}
+
 static void conn_received(struct conn *conn, const struct completion *completion)
 {
-	struct loop *loop = conn->loop;
 	int32_t result = completion->result;
-	uint32_t size = result > 0 ? (uint32_t)result : 0;
-	loop->receives++;
-	slow_down();
 	if (!completion->more) {
 		conn_end(conn, OP_RECV);
 		conn->canceling = false;
 	}
-	conn->unheard |= conn->paused && size > 0;
-	if (completion->has_buffer) {
-		struct buf *buf = buf_received(&loop->bufs, conn->group, completion->buffer, size);
-		if (size > 0 && conn_listens(conn))
-			conn->events->on_bytes(conn, buf, 0, size);
-		buf_drop(&loop->bufs, buf);
-	}
+	conn->unheard |= conn->paused && result > 0;
+	if (completion->has_buffer)
+		conn_heard(conn, completion);
 	if (result == 0) {
 		bool news = !conn->ended;
 		conn->ended = true;
@@ -164,7 +168,8 @@ static void conn_received(struct conn *conn, const struct completion *completion
 			conn->events->on_eof(conn);
 	} else if (result == -ENOBUFS) {
 		if (!completion->more && !link_is_in(&conn->starved_link))
-			list_append(&loop->starved[conn->group], &conn->starved_link);
+			loop_add_rare(conn->loop, &conn->loop->starved[conn->group],
+			              &conn->starved_link);
 	} else if (result < 0 && result != -ECANCELED && result != -EINTR && result != -EAGAIN) {
 		conn_fail(conn, result);
 	}
@@ -200,6 +205,11 @@ static void conn_completed(struct op_owner *owner, enum op_kind kind,
                            const struct completion *completion)
 {
 	struct conn *conn = CONTAINER(struct conn, owner, owner);
+	if (LIKELY(kind == OP_RECV && completion->has_buffer && completion->more &&
+	           !conn->paused)) {
+		conn_heard(conn, completion);
+		return;
+	}
 	switch (kind) {
 	case OP_RECV: conn_received(conn, completion); break;
 	case OP_SEND: conn_sent(conn, completion); break;
@@ -209,8 +219,7 @@ static void conn_completed(struct op_owner *owner, enum op_kind kind,
 	case OP_BELL:
 	case OP_KIND_COUNT: CHECK(false);
 	}
-	if (!conn_is_steady(conn))
-		conn_tend(conn);
+	conn_tend(conn);
 }
 
 struct conn *conn_of(struct op_owner *owner)
@@ -338,7 +347,7 @@ void conn_finish(struct conn *conn)
 		list_remove(&loop->settled, &conn->wait_link);
 	conn->state = CONN_LINGERING;
 	conn->linger_until_ms = (uint32_t)(loop->now_us / 1000) + CONN_LINGER_MS;
-	list_append(&loop->lingering, &conn->wait_link);
+	loop_add_rare(loop, &loop->lingering, &conn->wait_link);
 	conn_tend(conn);
 }
 

@@ -97,7 +97,7 @@ struct conn {
 	uint32_t borrowed;       /* pieces queued that lie in receive buffers */
 	uint32_t sent_ms;        /* when the send in flight was started */
 	uint32_t linger_until_ms;
-	struct link send_link;    /* in loop->to_send; with a send in flight: hasty, stalled */
+	struct link send_link;    /* in loop->to_send; or stalled, with a send in flight */
 	struct link starved_link; /* in loop->starved */
 	struct link wait_link;    /* in loop->lingering or settled */
 };

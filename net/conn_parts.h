@@ -30,14 +30,6 @@ static inline void conn_end(struct conn *conn, enum op_kind kind)
 	conn->in_flight = (uint8_t)(conn->in_flight & ~(1U << kind));
 }
 
-/* Open and receiving as it should: conn_tend() would find nothing to do. */
-static inline bool conn_is_steady(const struct conn *conn)
-{
-	enum { RECV = 1U << OP_RECV, POLL = 1U << OP_POLL };
-	return conn->state == CONN_OPEN && !conn->unheard && !conn->ended &&
-	       (conn->in_flight & (RECV | POLL)) == RECV;
-}
-
 /* Turns to CLOSING; the first error stays. */
 void conn_fail(struct conn *conn, int error);
 

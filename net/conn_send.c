@@ -7,10 +7,11 @@
  * that the rest is sent again, and then the error shows if there is one.
  *
  * Small sends are hasty: the kernel takes them while it is entered, or not, and
- * when loop_turn() goes on they are done without a completion.  A peer that had
- * no room is sent the rest by a send that waits for it.  So is everything whose
- * end somebody waits for, and may sleep meanwhile: the turn that brings a hasty
- * send to the kernel may last until something else happens.
+ * when loop_turn() goes on they are done without a completion; until then the
+ * conn stays in the list of those that want to send, before all that are not sent
+ * yet.  A peer that had no room is sent the rest by a send that waits for it.  So is
+ * everything whose end somebody waits for, and may sleep meanwhile: the turn that
+ * brings a hasty send to the kernel may last until something else happens.
  *
  * Receive buffers that lie in the queue of a slow peer are missing to
  * everybody else.  conn_copy_out() moves their bytes to blocks: at once what is
@@ -70,7 +71,9 @@ static void piece_lift(struct conn *conn, struct conn_piece *piece)
 
 static struct conn_piece *piece_acquire(struct conn *conn)
 {
-	return conn->piece.buf == NULL ? &conn->piece : slab_acquire_raw(&conn->loop->pieces);
+	if (LIKELY(conn->piece.buf == NULL))
+		return &conn->piece;
+	return slab_acquire_raw(&conn->loop->pieces);
 }
 
 /* After piece_lift(). */
@@ -109,9 +112,28 @@ static void queue_drop_first(struct conn *conn)
 	piece_release(conn, piece);
 }
 
+static void queue_clear(struct conn *conn)
+{
+	struct conn_piece *piece = conn->queue.first;
+	while (piece != NULL) {
+		struct conn_piece *next = piece->next;
+		struct buf *buf = piece->buf;
+		piece->buf = NULL;
+		piece_release(conn, piece);
+		buf_drop(&conn->loop->bufs, buf);
+		piece = next;
+	}
+	conn->queue = (struct piece_link){NULL, NULL};
+	conn->queued = conn->held = conn->borrowed = 0;
+}
+
 static void queue_consume(struct conn *conn, uint32_t size)
 {
-	CHECK(size <= conn->queued);
+	if (LIKELY(size == conn->queued)) {
+		queue_clear(conn);
+		return;
+	}
+	CHECK(size < conn->queued);
 	conn->queued -= size;
 	while (size > 0) {
 		struct conn_piece *piece = conn->queue.first;
@@ -126,40 +148,45 @@ static void queue_consume(struct conn *conn, uint32_t size)
 void conn_unqueue(struct conn *conn)
 {
 	CHECK(!conn_flies(conn, OP_SEND));
-	while (conn->queue.first != NULL)
-		queue_drop_first(conn);
-	conn->queued = 0;
-	CHECK(conn->held == 0 && conn->borrowed == 0);
+	queue_clear(conn);
 }
 
-/* The list is given by what is in flight: nobody is on two. */
-static struct list *conn_list(struct conn *conn)
+/* With a send in flight that waits for room; all others are in loop->to_send. */
+static bool conn_may_stall(const struct conn *conn)
 {
-	return conn_flies(conn, OP_SEND) ? &conn->loop->stalled : &conn->loop->to_send;
+	return conn_flies(conn, OP_SEND) && !conn->hasty;
 }
 
 /* A hasty send stays listed, whatever becomes of the conn: nothing else ends it. */
 void conn_unlist(struct conn *conn)
 {
+	struct loop *loop = conn->loop;
 	if (link_is_in(&conn->send_link) && !conn->hasty)
-		list_remove(conn_list(conn), &conn->send_link);
+		list_remove(conn_may_stall(conn) ? &loop->stalled : &loop->to_send,
+		            &conn->send_link);
 }
 
 static void conn_enlist(struct conn *conn)
 {
-	bool due = conn_flies(conn, OP_SEND) ? conn->borrowed > 0 : conn->queue.first != NULL;
-	if (due && !link_is_in(&conn->send_link))
-		list_append(conn_list(conn), &conn->send_link);
+	struct loop *loop = conn->loop;
+	if (link_is_in(&conn->send_link))
+		return;
+	if (UNLIKELY(conn_may_stall(conn))) {
+		if (conn->borrowed > 0)
+			loop_add_rare(loop, &loop->stalled, &conn->send_link);
+	} else if (conn->queue.first != NULL) {
+		list_append(&loop->to_send, &conn->send_link);
+	}
 }
 
 static void queue_grown(struct conn *conn)
 {
-	if (conn->held > CONN_QUEUE_HIGH)
+	if (UNLIKELY(conn->held > CONN_QUEUE_HIGH))
 		conn->full = true;
 	conn_enlist(conn);
 }
 
-static void queue_failed(struct conn *conn)
+static COLD void queue_failed(struct conn *conn)
 {
 	conn_fail(conn, -ENOMEM);
 	conn_tend(conn);
@@ -196,23 +223,31 @@ static uint32_t queue_fill_up(struct conn *conn, const uint8_t *bytes, uint32_t 
 	return part;
 }
 
+/* Makes the last piece longer, if the bytes follow it or it has room for them. */
+static bool queue_extend(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
+{
+	uint32_t size = to - from;
+	struct conn_piece *last = queue_open_end(conn);
+	if (last != NULL && last->buf == buf && last->to == from) {
+		last->to = to;
+		conn->queued += size;
+		return true;
+	}
+	if (size > COPY_AFTER_MAX || size > queue_room(conn))
+		return false;
+	queue_fill_up(conn, buf->data + from, size);
+	return true;
+}
+
 void conn_send(struct conn *conn, struct buf *buf, uint32_t from, uint32_t to)
 {
 	CHECK(from <= to && to <= buf->used);
 	if (conn->state != CONN_OPEN || from == to)
 		return;
-	struct conn_piece *last = queue_open_end(conn);
-	if (last != NULL && last->buf == buf && last->to == from) {
-		last->to = to;
-		conn->queued += to - from;
+	if (conn->queue.first != NULL && queue_extend(conn, buf, from, to))
 		return;
-	}
-	if (to - from <= COPY_AFTER_MAX && to - from <= queue_room(conn)) {
-		queue_fill_up(conn, buf->data + from, to - from);
-		return;
-	}
 	buf_hold(buf);
-	if (queue_append(conn, buf, from, to))
+	if (LIKELY(queue_append(conn, buf, from, to)))
 		queue_grown(conn);
 	else
 		queue_failed(conn);
@@ -296,23 +331,25 @@ void conn_flush(struct conn *conn)
 {
 	struct loop *loop = conn->loop;
 	uint64_t user_data = op_user_data(&conn->owner, OP_SEND);
+	if (UNLIKELY(conn->hasty))
+		return; /* since an earlier turn */
 	if (UNLIKELY(conn->queue.first == NULL)) {
 		conn_end_send(conn);
 		return;
 	}
-	list_remove(&loop->to_send, &conn->send_link);
 	conn_begin(conn, OP_SEND);
 	conn->hasty = conn_may_hasten(conn);
 	if (conn->queue.first->next != NULL)
 		conn->gather = slab_acquire_raw(&loop->gathers);
-	if (conn->gather != NULL)
+	if (UNLIKELY(conn->gather != NULL))
 		send_gather(conn, user_data);
 	else /* one piece; or no memory for a gather, then one after the other */
 		send_first(conn, user_data);
 	loop->sends++;
-	if (conn->hasty) {
-		list_append(&loop->hasty, &conn->send_link);
+	if (LIKELY(conn->hasty)) {
+		loop->hasty++;
 	} else {
+		list_remove(&loop->to_send, &conn->send_link);
 		conn->sent_ms = (uint32_t)(loop->now_us / 1000);
 		conn_enlist(conn);
 	}
@@ -391,32 +428,26 @@ void conn_copy_out(struct conn *conn)
 /* Nobody waits for the completion of a hasty send any more. */
 static void conn_calm(struct conn *conn)
 {
-	list_remove(&conn->loop->hasty, &conn->send_link);
+	CHECK(conn->hasty && conn->loop->hasty > 0);
+	list_remove(&conn->loop->to_send, &conn->send_link);
+	conn->loop->hasty--;
 	conn->hasty = false;
 }
 
-static void send_ended(struct conn *conn, int32_t result)
+static void send_end(struct conn *conn)
 {
-	bool copying = conn->copying;
-	if (conn->hasty)
-		conn_calm(conn);
-	conn_unlist(conn);
 	conn_end(conn, OP_SEND);
-	if (conn->gather != NULL)
+	if (UNLIKELY(conn->gather != NULL))
 		slab_release(&conn->loop->gathers, conn->gather);
 	conn->gather = NULL;
-	CHECK(result <= (int64_t)conn->sending);
-	conn->patient = result != (int64_t)conn->sending;
 	conn->sending = 0;
-	conn->copying = false;
-	if (result > 0)
-		queue_consume(conn, (uint32_t)result);
-	else if (result < 0 && result != -ECANCELED && result != -EINTR && result != -EAGAIN)
-		conn_fail(conn, result);
+}
+
+/* What is queued since, or still, and what there is room for again. */
+static void send_go_on(struct conn *conn)
+{
 	if (conn->state == CONN_CLOSING)
 		return;
-	if (copying)
-		queue_copy_out(conn);
 	conn_enlist(conn);
 	if (conn->full && conn->held < CONN_QUEUE_LOW) {
 		conn->full = false;
@@ -427,7 +458,22 @@ static void send_ended(struct conn *conn, int32_t result)
 
 void conn_sent(struct conn *conn, const struct completion *completion)
 {
-	send_ended(conn, completion->result);
+	int32_t result = completion->result;
+	bool copying = conn->copying;
+	if (conn->hasty)
+		conn_calm(conn);
+	conn_unlist(conn);
+	CHECK(result <= (int64_t)conn->sending);
+	conn->patient = result != (int64_t)conn->sending;
+	conn->copying = false;
+	send_end(conn);
+	if (result > 0)
+		queue_consume(conn, (uint32_t)result);
+	else if (result < 0 && result != -ECANCELED && result != -EINTR && result != -EAGAIN)
+		conn_fail(conn, result);
+	if (copying && conn->state != CONN_CLOSING)
+		queue_copy_out(conn);
+	send_go_on(conn);
 }
 
 void conn_sent_less(struct conn *conn)
@@ -438,8 +484,12 @@ void conn_sent_less(struct conn *conn)
 
 void conn_sent_all(struct conn *conn)
 {
-	CHECK(conn->hasty);
-	send_ended(conn, (int32_t)conn->sending);
-	if (conn->state != CONN_OPEN)
+	uint32_t size = conn->sending;
+	conn_calm(conn);
+	send_end(conn);
+	queue_consume(conn, size);
+	if (UNLIKELY(conn->queue.first != NULL || conn->full))
+		send_go_on(conn);
+	if (UNLIKELY(conn->state != CONN_OPEN))
 		conn_tend(conn);
 }

@@ -3,8 +3,7 @@
  *
  * What conns ask for during a turn only queues: sends leave, starved receives
  * are armed again and cancels go out with the one enter of the next turn.  The
- * clock is read right before and right after it: what lies between is waiting,
- * everything else is work.
+ * clock is read right after it, for all that the turn does.
  *
  * A conn that has nothing in flight any more does not end where that shows but
  * at the end of the turn, through the list `settled`: no other code has to
@@ -40,7 +39,6 @@ static bool loop_open_parts(struct loop *loop)
 	slab_init(&loop->pieces, sizeof(struct conn_piece), 256, 0);
 	slab_init(&loop->gathers, sizeof(struct gather), 16, 0);
 	list_init(&loop->to_send);
-	list_init(&loop->hasty);
 	loop->sends_now = ring_sends_now(loop->ring);
 	for (uint32_t group = 0; group < RING_GROUP_COUNT; group++)
 		list_init(&loop->starved[group]);
@@ -91,13 +89,6 @@ void loop_close(struct loop *loop)
 	memset(loop, 0, sizeof *loop);
 }
 
-/* Somebody is in a state that few are in, and that a turn must look after. */
-static bool loop_has_rare(const struct loop *loop)
-{
-	return (loop->starved[RING_GROUP_CLIENT].count | loop->starved[RING_GROUP_SERVER].count |
-	        loop->stalled.count | loop->lingering.count | loop->settled.count) != 0;
-}
-
 /* ---------------------------------------------------------- before the enter */
 
 static bool loop_is_short(const struct loop *loop)
@@ -130,7 +121,7 @@ static uint32_t group_free(const struct loop *loop, uint16_t group)
 static bool group_may_feed(const struct loop *loop, uint16_t group)
 {
 	return !list_is_empty(&loop->starved[group]) &&
-	       (group_free(loop, group) > 0 || !list_is_empty(&loop->hasty));
+	       (group_free(loop, group) > 0 || loop->hasty > 0);
 }
 
 /* Arms again as many as there are buffers: more would only find none. */
@@ -147,36 +138,39 @@ static void loop_feed(struct loop *loop)
 
 static void loop_flush(struct loop *loop)
 {
-	loop->unsettled = !list_is_empty(&loop->hasty);
-	while (!list_is_empty(&loop->to_send))
-		conn_flush(LIST_FIRST(struct conn, send_link, &loop->to_send));
+	loop->unsettled = loop->hasty > 0;
+	list_each_safe (struct conn, conn, send_link, &loop->to_send)
+		conn_flush(conn);
 }
 
-/* The sooner of two waits, of which a negative one never ends. */
-static int64_t wait_min(int64_t a, int64_t b)
+/* Until when the rare may wait. */
+static uint64_t rare_until_us(const struct loop *loop)
 {
-	if (a < 0 || b < 0)
-		return MAX(a, b);
-	return MIN(a, b);
-}
-
-static int64_t loop_wait_us(struct loop *loop, uint64_t now_us, int64_t max_wait_us)
-{
-	int64_t wait_us = wait_min(max_wait_us, wheel_wait_us(&loop->wheel, now_us));
-	if (!loop_has_rare(loop))
-		return loop->unsettled ? 0 : wait_us;
-	bool feeds = group_may_feed(loop, RING_GROUP_CLIENT) ||
-	             group_may_feed(loop, RING_GROUP_SERVER);
-	if (feeds || loop->unsettled || !list_is_empty(&loop->settled))
+	uint64_t until_us = UINT64_MAX;
+	if (group_may_feed(loop, RING_GROUP_CLIENT) || group_may_feed(loop, RING_GROUP_SERVER) ||
+	    !list_is_empty(&loop->settled))
 		return 0;
 	const struct conn *first = LIST_FIRST(struct conn, wait_link, &loop->lingering);
 	if (first != NULL) {
-		int32_t left_ms = (int32_t)(first->linger_until_ms - (uint32_t)(now_us / 1000));
-		wait_us = wait_min(wait_us, MAX(left_ms, 0) * INT64_C(1000));
+		uint64_t now_ms = loop->now_us / 1000;
+		int32_t left_ms = (int32_t)(first->linger_until_ms - (uint32_t)now_ms);
+		until_us = (now_ms + (uint32_t)MAX(left_ms, 0)) * 1000;
 	}
 	if (!list_is_empty(&loop->stalled) && loop_is_short(loop))
-		wait_us = wait_min(wait_us, STALL_MS * 1000);
-	return wait_us;
+		until_us = MIN(until_us, loop->now_us + STALL_MS * UINT64_C(1000));
+	return until_us;
+}
+
+static uint64_t loop_until_us(struct loop *loop, int64_t max_wait_us)
+{
+	uint64_t until_us = wheel_next_us(&loop->wheel);
+	if (UNLIKELY(loop->unsettled || max_wait_us == 0))
+		return 0;
+	if (UNLIKELY(max_wait_us > 0))
+		until_us = MIN(until_us, sys_clock_us() + (uint64_t)max_wait_us);
+	if (UNLIKELY(loop->rare))
+		until_us = MIN(until_us, rare_until_us(loop));
+	return until_us;
 }
 
 /* ------------------------------------------------------------ after the enter */
@@ -228,23 +222,28 @@ static void loop_dispatch(struct loop *loop, uint32_t index)
 	owner->on_completion(owner, kind, completion);
 }
 
+/* Those that have a completion after all wait for it. */
+static COLD void loop_calm(struct loop *loop, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		enum op_kind kind;
+		uint64_t user_data = ring_completion(loop->ring, i)->user_data;
+		struct op_owner *owner = op_find(&loop->ops, user_data, &kind);
+		if (owner != NULL && kind == OP_SEND)
+			conn_sent_less(conn_of(owner));
+	}
+}
+
 /* Hasty sends that nothing is heard of are done, but only if nothing more will
  * be heard; else they stay for the next turn, which does not sleep. */
 static void loop_run_hasty(struct loop *loop, uint32_t count)
 {
-	if (list_is_empty(&loop->hasty) || !ring_is_settled(loop->ring))
+	if (loop->hasty == 0 || !ring_is_settled(loop->ring))
 		return;
-	for (uint32_t i = 0; i < count; i++) {
-		uint64_t user_data = ring_completion(loop->ring, i)->user_data;
-		if (op_kind_of(user_data) != OP_SEND)
-			continue;
-		enum op_kind kind;
-		struct op_owner *owner = op_find(&loop->ops, user_data, &kind);
-		if (owner != NULL)
-			conn_sent_less(conn_of(owner));
-	}
-	while (!list_is_empty(&loop->hasty))
-		conn_sent_all(LIST_FIRST(struct conn, send_link, &loop->hasty));
+	if (UNLIKELY(ring_has_unsent(loop->ring)))
+		loop_calm(loop, count);
+	while (loop->hasty > 0)
+		conn_sent_all(LIST_FRONT(struct conn, send_link, &loop->to_send));
 }
 
 static void loop_run_completions(struct loop *loop, uint32_t count)
@@ -257,13 +256,10 @@ static void loop_run_completions(struct loop *loop, uint32_t count)
 #endif
 	for (uint32_t i = 0; i < count; i++)
 		loop_dispatch(loop, shuffled ? loop->order[i] : i);
-	loop->completions += count;
 }
 
 static void loop_run_lingering(struct loop *loop)
 {
-	if (list_is_empty(&loop->lingering))
-		return;
 	uint32_t now_ms = (uint32_t)(loop->now_us / 1000);
 	struct conn *first;
 	while ((first = LIST_FIRST(struct conn, wait_link, &loop->lingering)) != NULL &&
@@ -278,27 +274,32 @@ static void loop_run_settled(struct loop *loop)
 		conn_settled(LIST_FIRST(struct conn, wait_link, &loop->settled));
 }
 
+static COLD void loop_run_rare(struct loop *loop)
+{
+	loop_run_lingering(loop);
+	loop_run_settled(loop);
+	loop->rare = (loop->starved[RING_GROUP_CLIENT].count |
+	              loop->starved[RING_GROUP_SERVER].count | loop->stalled.count |
+	              loop->lingering.count | loop->settled.count) != 0;
+}
+
 void loop_turn(struct loop *loop, int64_t max_wait_us)
 {
-	if (loop_has_rare(loop)) {
+	if (UNLIKELY(loop->rare)) {
 		loop_unstall(loop);
 		loop_feed(loop);
 	}
 	loop_flush(loop);
-	uint64_t before_us = sys_clock_us();
-	uint64_t busy_us = before_us - loop->now_us;
-	loop->busy_us += busy_us;
-	loop->longest_turn_us = MAX(loop->longest_turn_us, busy_us);
-	uint32_t count = ring_turn(loop->ring, before_us,
-	                           loop_wait_us(loop, before_us, max_wait_us));
+	loop->longest_turn_us = MAX(loop->longest_turn_us, sys_clock_us() - loop->now_us);
+	uint32_t count = ring_turn(loop->ring, loop_until_us(loop, max_wait_us));
 	loop->now_us = sys_clock_us();
 	loop->turns++;
+	loop->completions += count;
 	loop_run_hasty(loop, count);
 	loop_run_completions(loop, count);
-	loop_run_lingering(loop);
 	wheel_run(&loop->wheel, loop->now_us);
-	if (loop_has_rare(loop))
-		loop_run_settled(loop);
+	if (UNLIKELY(loop->rare))
+		loop_run_rare(loop);
 }
 
 /* ------------------------------------------------------------------- sweeping */

@@ -39,19 +39,20 @@ struct loop {
 	struct slab pieces;  /* of conns' send queues, beyond the first */
 	struct slab gathers; /* of sendmsg in flight */
 	struct wheel wheel;
-	struct list to_send;                   /* conns with something to say */
-	struct list hasty;                     /* conns whose send this turn ends */
+	struct list
+		to_send; /* conns whose hasty send this turn ends, then those with more to say */
+	uint32_t hasty;  /* of the former */
+	bool sends_now;  /* the ring can */
+	bool unsettled;  /* hasty sends of an earlier turn are still open */
+	bool rare;       /* a list below has members, or had this turn */
 	struct list starved[RING_GROUP_COUNT]; /* conns whose receive found its group empty */
 	struct list lingering;                 /* conns saying goodbye, oldest first */
 	struct list stalled; /* conns with receive buffers queued and a send in flight */
 	struct list settled; /* conns with nothing in flight that end or move */
-	bool sends_now;      /* the ring can */
-	bool unsettled;      /* hasty sends of an earlier turn are still open */
 	uint64_t now_us;     /* of this turn */
-	uint64_t turns, completions, sends, receives, late;
-	uint64_t busy_us; /* time spent outside of waiting */
-	uint64_t longest_turn_us;
-	uint16_t *order; /* debug builds: of the completions, shuffled */
+	uint64_t turns, sends, completions, late;
+	uint64_t longest_turn_us; /* without what the enter takes */
+	uint16_t *order;          /* debug builds: of the completions, shuffled */
 	uint64_t random;
 };
 
@@ -63,6 +64,13 @@ void loop_close(struct loop *loop);
 
 /* max_wait_us: -1 no limit besides the wheel's. */
 void loop_turn(struct loop *loop, int64_t max_wait_us);
+
+/* To a list that few are in, and that a turn must look after. */
+static inline void loop_add_rare(struct loop *loop, struct list *list, struct link *link)
+{
+	list_append(list, link);
+	loop->rare = true;
+}
 
 /* Looks for conns whose peer is gone while their receive still waits, and arms
  * it anew.  io_uring's multishot receive loses a reset that comes together with

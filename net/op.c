@@ -1,11 +1,10 @@
 /*
  * op.c - see op.h.
  *
- * user_data is slot (32 bits), generation (24), kind (8).  The generation of a
- * slot moves on when its owner leaves and is never 0, so no user_data of ours
- * is 0, and none is UINT64_MAX as no kind is that large: ring.c may use both
- * for itself.  2^24 owners later an old completion could find a stranger, but
- * owners wait for their operations (conn.h), so old means milliseconds.
+ * user_data is slot (31 bits), generation (24), kind (8).  The generation of a
+ * slot moves on when its owner leaves and is never 0, so no user_data of ours is
+ * 0, and its first bit is ring.c's.  2^24 owners later an old completion could find a
+ * stranger, but owners wait for their operations (conn.h), so old means milliseconds.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "net/op.h"
@@ -16,11 +15,13 @@
 
 enum { GENERATION_MAX = (1 << 24) - 1, FIRST_ROOM = 64 };
 
+static const uint32_t ROOM_MAX = UINT32_C(1) << 31;
+
 static const uint32_t NONE = UINT32_MAX;
 
 struct op_slot {
 	struct op_owner *owner; /* NULL: free */
-	uint32_t generation;
+	uint64_t name;          /* of the owner, or of the next */
 	uint32_t next_free;
 };
 
@@ -28,14 +29,14 @@ struct op_slot {
 static bool table_grow(struct op_table *table)
 {
 	uint32_t room = table->room == 0 ? FIRST_ROOM : table->room * 2;
-	if (room < table->room)
+	if (room > ROOM_MAX)
 		return false;
 	struct op_slot *slots = realloc(table->slots, (size_t)room * sizeof slots[0]);
 	if (slots == NULL)
 		return false;
 	for (uint32_t i = table->room; i < room; i++) {
 		slots[i] = (struct op_slot){
-			.generation = 1,
+			.name = op_name(i, 1),
 			.next_free = i + 1 < room ? i + 1 : NONE,
 		};
 	}
@@ -52,44 +53,39 @@ bool op_register(struct op_table *table, struct op_owner *owner)
 	if (table->used == table->room && !table_grow(table))
 		return false;
 	CHECK(table->free < table->room);
-	owner->slot = table->free;
-	struct op_slot *slot = &table->slots[owner->slot];
+	struct op_slot *slot = &table->slots[table->free];
 	CHECK(slot->owner == NULL);
 	table->free = slot->next_free;
 	table->used++;
 	slot->owner = owner;
-	owner->generation = slot->generation;
+	owner->name = slot->name;
 	return true;
 }
 
 void op_unregister(struct op_table *table, struct op_owner *owner)
 {
-	CHECK(owner->slot < table->room && table->used > 0);
-	struct op_slot *slot = &table->slots[owner->slot];
-	CHECK(slot->owner == owner && slot->generation == owner->generation);
+	uint32_t number = op_slot_of(owner);
+	uint32_t generation = op_generation_of(owner);
+	CHECK(number < table->room && table->used > 0);
+	struct op_slot *slot = &table->slots[number];
+	CHECK(slot->owner == owner && slot->name == owner->name);
 	slot->owner = NULL;
-	slot->generation = slot->generation == GENERATION_MAX ? 1 : slot->generation + 1;
+	slot->name = op_name(number, generation == GENERATION_MAX ? 1 : generation + 1);
 	slot->next_free = table->free;
-	table->free = owner->slot;
+	table->free = number;
 	table->used--;
-	owner->generation = 0;
-}
-
-uint64_t op_user_data(const struct op_owner *owner, enum op_kind kind)
-{
-	CHECK(owner->generation != 0);
-	return (uint64_t)owner->slot << 32 | (uint64_t)owner->generation << 8 | (uint64_t)kind;
+	owner->name = 0;
 }
 
 struct op_owner *op_find(const struct op_table *table, uint64_t user_data, enum op_kind *kind)
 {
 	uint32_t number = (uint32_t)(user_data >> 32);
-	uint32_t generation = (uint32_t)user_data >> 8;
-	*kind = op_kind_of(user_data);
-	if (number >= table->room || *kind >= OP_KIND_COUNT)
+	if (UNLIKELY(number >= table->room))
 		return NULL;
 	const struct op_slot *slot = &table->slots[number];
-	return slot->generation == generation ? slot->owner : NULL;
+	uint64_t rest = user_data - slot->name; /* the kind, if it is his */
+	*kind = (enum op_kind)rest;
+	return LIKELY(rest < OP_KIND_COUNT) ? slot->owner : NULL;
 }
 
 struct op_owner *op_at(const struct op_table *table, uint32_t slot)

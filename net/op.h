@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/check.h"
+
 struct completion;
 struct op_owner;
 
@@ -29,8 +31,7 @@ enum op_kind {
 struct op_owner {
 	void (*on_completion)(struct op_owner *owner, enum op_kind kind,
 	                      const struct completion *completion);
-	uint32_t slot;
-	uint32_t generation;
+	uint64_t name; /* user_data, without the kind; 0: none */
 };
 
 struct op_table {
@@ -43,7 +44,27 @@ struct op_table {
 bool op_register(struct op_table *table, struct op_owner *owner);
 void op_unregister(struct op_table *table, struct op_owner *owner);
 
-uint64_t op_user_data(const struct op_owner *owner, enum op_kind kind);
+static inline uint64_t op_user_data(const struct op_owner *owner, enum op_kind kind)
+{
+	CHECK_SLOW(owner->name != 0);
+	return owner->name | (uint64_t)kind;
+}
+
+static inline uint32_t op_slot_of(const struct op_owner *owner)
+{
+	return (uint32_t)(owner->name >> 32);
+}
+
+static inline uint32_t op_generation_of(const struct op_owner *owner)
+{
+	return (uint32_t)owner->name >> 8;
+}
+
+/* The name of who had this slot and generation. */
+static inline uint64_t op_name(uint32_t slot, uint32_t generation)
+{
+	return (uint64_t)slot << 32 | (uint64_t)generation << 8;
+}
 
 static inline enum op_kind op_kind_of(uint64_t user_data)
 {

@@ -6,8 +6,9 @@
  * decide themselves whether to enter and whether to ask for events, and a
  * DEFER_TASKRUN ring makes no progress unless asked.
  *
- * The kernel fills receive buffers only inside of an enter of this thread, so
- * buffers given back become visible to it by one store per group and enter.
+ * Completions are read where the kernel put them, and their room is free again with
+ * the next turn.  What a submission in between adds lies behind them, or waits for
+ * room in the kernel if it must.
  *
  * Entries that the kernel did not take (it is out of memory for the moment)
  * stay in the queue, since what is to be submitted is read from its head.
@@ -21,15 +22,23 @@
  * is submitted and never again; it is silent when all was taken.  That silence
  * is an answer only if the kernel took every entry and no completion had to wait
  * for room in the queue.
+ *
+ * user_data of callers is below 2^63.  What has the bit above is looked at here: of
+ * alarms, of cancels, and of such sends, whose completions are rare.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "net/ring.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <liburing.h>
+#include <stddef.h>
 
 #include "core/base/check.h"
 #include "net/ring_parts.h"
+#include "net/sys.h"
+
+static const uint64_t user_data_ours = UINT64_C(1) << 63;
 
 /* Of cancels, which succeed in silence and may fail: nobody wants to know. */
 static const uint64_t user_data_cancel = UINT64_MAX;
@@ -37,8 +46,14 @@ static const uint64_t user_data_cancel = UINT64_MAX;
 /* Of alarms. */
 static const uint64_t user_data_alarm = UINT64_MAX - 1;
 
+static_assert(sizeof(struct completion) == sizeof(struct io_uring_cqe) &&
+                      offsetof(struct completion, result) == offsetof(struct io_uring_cqe, res) &&
+                      offsetof(struct completion, buffer) ==
+                              offsetof(struct io_uring_cqe, flags) + IORING_CQE_BUFFER_SHIFT / 8,
+              "a completion is read where it lies");
+
 enum {
-	/* Two clocks and a rounding lie between a limit and its alarm. */
+	/* A limit so little before an alarm needs none of its own. */
 	ALARM_SLACK_US = 100,
 
 	/* Under way at once: one goes off before others, which were there first. */
@@ -50,42 +65,22 @@ static const uint32_t nap_us = 1000;
 
 /* ------------------------------------------------------------ receive buffers */
 
+/* The kernel looks for buffers only inside of an enter of this thread. */
 void ring_buffer_give(struct ring *ring, uint16_t group_id, uint16_t buffer)
 {
-	CHECK(group_id < RING_GROUP_COUNT);
+	CHECK_SLOW(group_id < RING_GROUP_COUNT);
 	struct group *group = &ring->groups[group_id];
-	CHECK(buffer < group->count);
+	CHECK_SLOW(buffer < group->count);
 	/* Member by member: the tail of the queue lies in what its first entry
 	 * does not use. */
 	struct io_uring_buf *entry = &group->queue->bufs[group->tail & (group->count - 1)];
 	entry->addr = (uint64_t)(uintptr_t)(group->memory + (size_t)buffer * group->buffer_size);
 	entry->len = group->buffer_size;
 	entry->bid = buffer;
-	group->tail++;
-	group->has_given = true;
-}
-
-static void groups_publish(struct ring *ring)
-{
-	for (int i = 0; i < RING_GROUP_COUNT; i++) {
-		struct group *group = &ring->groups[i];
-		if (!group->has_given)
-			continue;
-		io_uring_smp_store_release(&group->queue->tail, group->tail);
-		group->has_given = false;
-	}
+	io_uring_smp_store_release(&group->queue->tail, ++group->tail);
 }
 
 /* -------------------------------------------------------------------- the turn */
-
-/* Entries the kernel has not taken yet. */
-static uint32_t queue_publish(struct ring *ring)
-{
-	struct io_uring_sq *sq = &ring->uring.sq;
-	sq->sqe_head = sq->sqe_tail;
-	io_uring_smp_store_release(sq->ktail, sq->sqe_tail);
-	return sq->sqe_tail - io_uring_smp_load_acquire(sq->khead);
-}
 
 /*
  * One io_uring_enter.  Returns 0, or what the caller may have to mind: -EAGAIN
@@ -95,18 +90,24 @@ static uint32_t queue_publish(struct ring *ring)
  * Any other error is a ring used by a stranger, or (EBADR) completions that the
  * kernel had to drop: whose, nobody can know, so nothing can be relied on.
  */
-static int ring_enter(struct ring *ring, uint32_t to_submit, uint32_t wait_for, uint32_t flags,
+static int ring_enter(struct ring *ring, uint32_t wait_for, uint32_t flags,
                       const struct __kernel_timespec *timeout)
 {
-	struct io_uring_getevents_arg wait = {.ts = (uint64_t)(uintptr_t)timeout};
-	groups_publish(ring);
-	flags |= IORING_ENTER_EXT_ARG;
-	if (ring->fd_registered)
-		flags |= IORING_ENTER_REGISTERED_RING;
-	int result = io_uring_enter2((unsigned)ring->uring.enter_ring_fd, to_submit, wait_for,
-	                             flags, (sigset_t *)(void *)&wait, sizeof wait);
+	const struct io_uring_sq *sq = &ring->uring.sq;
+	struct io_uring_getevents_arg *wait = NULL;
+	flags |= ring->enter_flags;
+	if (UNLIKELY(timeout != NULL)) {
+		wait = &ring->wait;
+		wait->ts = (uint64_t)(uintptr_t)timeout;
+		flags |= IORING_ENTER_EXT_ARG;
+	}
+	io_uring_smp_store_release(sq->ktail, sq->sqe_tail);
+	int result = io_uring_enter2((unsigned)ring->uring.enter_ring_fd,
+	                             sq->sqe_tail - ring->sq_head, wait_for, flags,
+	                             (sigset_t *)(void *)wait, sizeof *wait);
 	ring->enters++;
-	if (result >= 0 || result == -ETIME || result == -EINTR)
+	ring->sq_head = io_uring_smp_load_acquire(sq->khead);
+	if (LIKELY(result >= 0) || result == -ETIME || result == -EINTR)
 		return 0;
 	CHECK(result == -EAGAIN || result == -ENOMEM || result == -EBUSY);
 	return result;
@@ -116,76 +117,93 @@ static void alarm_went_off(struct ring *ring, int32_t result)
 {
 	CHECK(ring->alarms > 0);
 	ring->alarms--;
-	ring->alarm_us = 0;
+	ring->alarm_us = UINT64_MAX;
 	ring->alarms_fail |= result != -ETIME;
 }
 
-/* Copies out, so that the queue is free again before anybody acts on it. */
-static uint32_t ring_collect(struct ring *ring)
+static struct io_uring_cqe *ring_cqe(const struct ring *ring, uint32_t index)
 {
 	const struct io_uring_cq *cq = &ring->uring.cq;
-	uint32_t ready = io_uring_cq_ready(&ring->uring);
-	uint32_t head = *cq->khead;
+	return &cq->cqes[(ring->cq_head + index) & cq->ring_mask];
+}
+
+/* Takes what is ours out of the completions; returns how many are left. */
+static COLD uint32_t ring_sort(struct ring *ring)
+{
 	uint32_t count = 0;
-	CHECK(ready <= ring->completion_room);
-	for (uint32_t i = 0; i < ready; i++) {
-		const struct io_uring_cqe *cqe = &cq->cqes[(head + i) & cq->ring_mask];
-		if (UNLIKELY(cqe->user_data >= user_data_alarm)) {
-			if (cqe->user_data == user_data_alarm)
-				alarm_went_off(ring, cqe->res);
+	for (uint32_t i = 0; i < ring->cq_taken; i++) {
+		struct io_uring_cqe cqe = *ring_cqe(ring, i);
+		if (cqe.user_data == user_data_alarm)
+			alarm_went_off(ring, cqe.res);
+		if (cqe.user_data >= user_data_alarm)
 			continue;
+		if ((cqe.user_data & user_data_ours) != 0) {
+			cqe.user_data &= ~user_data_ours;
+			ring->unsent = true;
 		}
-		ring->completions[count++] = (struct completion){
-			.user_data = cqe->user_data,
-			.result = cqe->res,
-			.buffer = (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT),
-			.has_buffer = (cqe->flags & IORING_CQE_F_BUFFER) != 0,
-			.more = (cqe->flags & IORING_CQE_F_MORE) != 0,
-		};
+		*ring_cqe(ring, count++) = cqe;
 	}
-	io_uring_cq_advance(&ring->uring, ready);
 	return count;
+}
+
+static uint32_t ring_collect(struct ring *ring)
+{
+	uint64_t any = 0;
+	ring->cq_taken = io_uring_smp_load_acquire(ring->uring.cq.ktail) - ring->cq_head;
+	for (uint32_t i = 0; i < ring->cq_taken; i++)
+		any |= ring_cqe(ring, i)->user_data;
+	ring->unsent = false;
+	if (UNLIKELY((any & user_data_ours) != 0))
+		return ring_sort(ring);
+	return ring->cq_taken;
 }
 
 /* An entry to fill in.  A full queue is submitted, without running any work: a
  * completion must not come in the middle of the caller's turn.  There is no
  * way to report failure here and no entry may be lost, so it waits for memory
  * if it must. */
-static void ring_make_room(struct ring *ring)
+static COLD void ring_make_room(struct ring *ring)
 {
 	const struct io_uring_sq *sq = &ring->uring.sq;
-	ring->sq_head = io_uring_smp_load_acquire(sq->khead);
-	while (sq->sqe_tail - ring->sq_head == sq->ring_entries) {
-		if (ring_enter(ring, queue_publish(ring), 0, 0, NULL) < 0)
+	while (sq->sqe_tail - ring->sq_head == sq->ring_entries)
+		if (ring_enter(ring, 0, 0, NULL) < 0)
 			ring_nap(nap_us);
-		ring->sq_head = io_uring_smp_load_acquire(sq->khead);
-	}
 }
 
-static struct io_uring_sqe *ring_sqe(struct ring *ring)
+static inline struct io_uring_sqe *ring_sqe(struct ring *ring)
 {
 	struct io_uring_sq *sq = &ring->uring.sq;
 	if (UNLIKELY(sq->sqe_tail - ring->sq_head == sq->ring_entries))
 		ring_make_room(ring);
-	struct io_uring_sqe *sqe = &sq->sqes[sq->sqe_tail & sq->ring_mask];
-	sq->sqe_tail++;
-	return sqe;
+	return &sq->sqes[sq->sqe_tail++ & sq->ring_mask];
 }
 
-/* True: an alarm will end a wait that may last until at_us, timeout_us from now. */
-static bool ring_alarm(struct ring *ring, uint64_t at_us, const struct __kernel_timespec *timeout)
+static struct __kernel_timespec time_of(uint64_t us)
 {
-	if (ring->alarm_us != 0 && ring->alarm_us <= at_us + ALARM_SLACK_US)
-		return true;
-	if (ring->alarms == ALARMS_MAX || ring->alarms_fail)
-		return false;
+	enum { SECOND_US = 1000 * 1000 };
+	return (struct __kernel_timespec){
+		.tv_sec = (long long)(us / SECOND_US),
+		.tv_nsec = (long long)(us % SECOND_US * 1000),
+	};
+}
+
+/* Sees to it that a wait ends in time: by an alarm, or else by the timeout returned. */
+static COLD const struct __kernel_timespec *ring_limit(struct ring *ring, uint64_t until_us)
+{
+	if (until_us == 0 || until_us == UINT64_MAX)
+		return NULL;
+	if (ring->alarms == ALARMS_MAX || ring->alarms_fail) {
+		uint64_t now_us = sys_clock_us();
+		ring->wait_time = time_of(MAX(until_us, now_us) - now_us);
+		return &ring->wait_time;
+	}
 	struct io_uring_sqe *sqe = ring_sqe(ring);
-	ring->alarm_time = *timeout;
-	io_uring_prep_timeout(sqe, &ring->alarm_time, 0, 0);
+	ring->alarm_time = time_of(until_us);
+	io_uring_prep_timeout(sqe, &ring->alarm_time, 0, IORING_TIMEOUT_ABS);
 	sqe->user_data = user_data_alarm;
-	ring->alarm_us = at_us;
+	ring->alarm_us = until_us;
 	ring->alarms++;
-	return true;
+	return NULL;
 }
 
 /*
@@ -194,37 +212,30 @@ static bool ring_alarm(struct ring *ring, uint64_t at_us, const struct __kernel_
  * beyond one enter's share (about 20 pieces of work) or beyond the queue's
  * room come with the next turn, which does not sleep then.
  */
-uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us)
+uint32_t ring_turn(struct ring *ring, uint64_t until_us)
 {
-	enum { SECOND_US = 1000 * 1000 };
-	struct __kernel_timespec time, *timeout = NULL;
-	if (timeout_us > 0) {
-		time = (struct __kernel_timespec){
-			.tv_sec = timeout_us / SECOND_US,
-			.tv_nsec = timeout_us % SECOND_US * 1000,
-		};
-		if (!ring_alarm(ring, now_us + (uint64_t)timeout_us, &time))
-			timeout = &time;
-	}
-	int result = ring_enter(ring, queue_publish(ring), timeout_us == 0 ? 0 : 1,
-	                        IORING_ENTER_GETEVENTS, timeout);
-	if (result == -EAGAIN || result == -ENOMEM) {
+	const struct __kernel_timespec *timeout = NULL;
+	if (UNLIKELY(until_us + ALARM_SLACK_US < ring->alarm_us))
+		timeout = ring_limit(ring, until_us);
+	ring->cq_head += ring->cq_taken;
+	io_uring_smp_store_release(ring->uring.cq.khead, ring->cq_head);
+	int result = ring_enter(ring, until_us == 0 ? 0 : 1, IORING_ENTER_GETEVENTS, timeout);
+	if (UNLIKELY(result == -EAGAIN || result == -ENOMEM)) {
 		/* Nothing was run either.  What is under way must go on, it may
 		 * free memory; and we must not spin. */
-		struct __kernel_timespec a_while = {.tv_nsec = (long long)nap_us * 1000};
-		ring_enter(ring, 0, 1, IORING_ENTER_GETEVENTS, &a_while);
+		ring->wait_time = time_of(nap_us);
+		ring_enter(ring, 1, IORING_ENTER_GETEVENTS, &ring->wait_time);
 	}
 	ring->completion_count = ring_collect(ring);
-	const struct io_uring_sq *sq = &ring->uring.sq;
-	ring->settled = io_uring_smp_load_acquire(sq->khead) == sq->sqe_tail &&
-	                (IO_URING_READ_ONCE(*sq->kflags) & IORING_SQ_CQ_OVERFLOW) == 0;
+	ring->settled = ring->sq_head == ring->uring.sq.sqe_tail &&
+	                (IO_URING_READ_ONCE(*ring->uring.sq.kflags) & IORING_SQ_CQ_OVERFLOW) == 0;
 	return ring->completion_count;
 }
 
 const struct completion *ring_completion(const struct ring *ring, uint32_t index)
 {
 	CHECK(index < ring->completion_count);
-	return &ring->completions[index];
+	return (const struct completion *)(const void *)ring_cqe(ring, index);
 }
 
 bool ring_sends_now(const struct ring *ring)
@@ -235,6 +246,11 @@ bool ring_sends_now(const struct ring *ring)
 bool ring_is_settled(const struct ring *ring)
 {
 	return ring->settled;
+}
+
+bool ring_has_unsent(const struct ring *ring)
+{
+	return ring->unsent;
 }
 
 uint64_t ring_enters(const struct ring *ring)
@@ -285,7 +301,7 @@ void ring_send_now(struct ring *ring, uint64_t user_data, int fd, const void *by
 	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_send(sqe, fd, bytes, size, now_flags);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-	sqe->user_data = user_data;
+	sqe->user_data = user_data | user_data_ours;
 }
 
 void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struct msghdr *message)
@@ -293,7 +309,7 @@ void ring_sendmsg_now(struct ring *ring, uint64_t user_data, int fd, const struc
 	struct io_uring_sqe *sqe = ring_sqe(ring);
 	io_uring_prep_sendmsg(sqe, fd, message, now_flags);
 	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-	sqe->user_data = user_data;
+	sqe->user_data = user_data | user_data_ours;
 }
 
 void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,

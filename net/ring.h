@@ -11,7 +11,7 @@
  * calls below and reach the kernel with the next ring_turn(), which submits,
  * waits for at least one completion or the timeout, and collects; nothing is
  * called back.  A full submission queue is submitted on the way.  user_data is
- * the caller's: slot, generation and operation, never a pointer (net/op.h).
+ * the caller's, below 2^63: slot, generation and operation, never a pointer (net/op.h).
  *
  * `more` means that the operation goes on; without it the operation has ended
  * and its memory is the caller's again.  A recv completion with has_buffer
@@ -28,12 +28,13 @@
 
 struct ring;
 
+/* As the kernel lays it out (struct io_uring_cqe): it is read where it lies. */
 struct completion {
 	uint64_t user_data;
 	int32_t result; /* bytes, descriptor or poll mask; or -errno */
+	bool has_buffer : 1;
+	bool more : 1;
 	uint16_t buffer;
-	bool has_buffer;
-	bool more;
 };
 
 struct ring_options {
@@ -88,6 +89,9 @@ bool ring_sends_now(const struct ring *ring);
  * silence of a ring_send_now() means that it is done. */
 bool ring_is_settled(const struct ring *ring);
 
+/* Whether completions of ring_send_now() are among those of the last turn. */
+bool ring_has_unsent(const struct ring *ring);
+
 void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,
                   socklen_t size);
 
@@ -101,10 +105,10 @@ void ring_read(struct ring *ring, uint64_t user_data, int fd, void *bytes, uint3
  * cancel itself reports nothing. */
 void ring_cancel(struct ring *ring, uint64_t user_data);
 
-/* Submits, waits for one completion or at most timeout_us from now_us (sys_clock_us();
- * 0: does not wait, -1: no limit), and collects.  The number of completions; 0 on
- * timeout or signal, and now and then too early. */
-uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us);
+/* Submits, waits for one completion or at most until a time of sys_clock_us() (0: does
+ * not wait, UINT64_MAX: no limit), and collects.  The number of completions, which
+ * stay until the next turn; 0 on timeout or signal, and now and then too early. */
+uint32_t ring_turn(struct ring *ring, uint64_t until_us);
 const struct completion *ring_completion(const struct ring *ring, uint32_t index);
 
 /* io_uring_enter calls so far. */

@@ -143,7 +143,7 @@ static bool ring_try_group(struct ring *ring, struct ring_failure *failure)
 static bool try_send_now(struct ring *ring, int fd, const uint8_t *bytes, uint32_t size, bool room)
 {
 	ring_send_now(ring, 1, fd, bytes, size);
-	uint32_t count = ring_turn(ring, 0, 0);
+	uint32_t count = ring_turn(ring, 0);
 	if (!ring_is_settled(ring))
 		return false;
 	if (room || count != 1)
@@ -199,21 +199,16 @@ struct ring *ring_open(const struct ring_options *options, struct ring_failure *
 		free(ring);
 		return NULL;
 	}
-	bool usable = ring_probe(ring, failure) && ring_try_group(ring, failure) &&
-	              ring_try_enter(ring, failure);
-	if (usable) {
-		ring->completion_room = ring->uring.cq.ring_entries;
-		ring->completions = calloc(ring->completion_room, sizeof ring->completions[0]);
-		if (ring->completions == NULL)
-			ring_failure_explain(failure, "malloc", -ENOMEM);
-	}
-	if (ring->completions == NULL) {
+	ring->alarm_us = UINT64_MAX;
+	if (!ring_probe(ring, failure) || !ring_try_group(ring, failure) ||
+	    !ring_try_enter(ring, failure)) {
 		io_uring_queue_exit(&ring->uring);
 		free(ring);
 		return NULL;
 	}
 	/* Saves a look-up per enter; whatever is in the way, it goes without. */
-	ring->fd_registered = io_uring_register_ring_fd(&ring->uring) == 1;
+	if (io_uring_register_ring_fd(&ring->uring) == 1)
+		ring->enter_flags = IORING_ENTER_REGISTERED_RING;
 	ring->sends_now = ring_try_now(ring);
 	return ring;
 }
@@ -236,7 +231,6 @@ void ring_close(struct ring *ring)
 		sys_pages_free(group->queue, group->queue_size);
 		sys_pages_free(group->memory, group_memory_size(group));
 	}
-	free(ring->completions);
 	free(ring);
 }
 

@@ -16,24 +16,27 @@ struct group {
 	uint8_t *memory;
 	uint32_t buffer_size;
 	uint16_t count;
-	uint16_t tail;  /* of queue, ours; the kernel is shown it with the next enter */
-	bool has_given; /* tail has moved since */
+	uint16_t tail; /* of queue */
 };
 
 struct ring {
 	struct io_uring uring;
-	bool fd_registered;
+	uint32_t enter_flags; /* of every enter */
+	uint32_t sq_head;     /* of the submission queue, when it was last looked at */
+	uint32_t cq_head;     /* of the completion queue: the first of this turn */
+	uint32_t cq_taken;    /* of this turn, with those that are nobody's */
+	uint32_t completion_count;
 	bool sends_now;
 	bool settled;
-	struct group groups[RING_GROUP_COUNT];
-	uint64_t enters;
-	struct completion *completions;
-	uint32_t completion_room, completion_count;
-	uint64_t alarm_us;                   /* when the next alarm goes off; 0: none is known */
-	uint32_t alarms;                     /* under way */
-	struct __kernel_timespec alarm_time; /* of the last, until it is submitted */
+	bool unsent;
 	bool alarms_fail;
-	uint32_t sq_head; /* of the submission queue, when it was last looked at */
+	uint32_t alarms;   /* under way */
+	uint64_t alarm_us; /* when the next one goes off; UINT64_MAX: none is known */
+	uint64_t enters;
+	struct group groups[RING_GROUP_COUNT];
+	struct __kernel_timespec alarm_time; /* of the last, until it is submitted */
+	struct __kernel_timespec wait_time;
+	struct io_uring_getevents_arg wait;
 };
 
 static inline void ring_nap(uint32_t us)

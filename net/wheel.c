@@ -106,22 +106,14 @@ static bool wheel_next(const struct wheel *wheel, struct spot *spot, uint64_t *s
 	return true;
 }
 
-static uint64_t wheel_next_us(const struct wheel *wheel)
+void wheel_look_up(struct wheel *wheel)
 {
 	struct spot spot;
 	uint64_t start_ms;
 	if ((wheel->occupied[0] & 1) != 0)
-		return 0;
-	return wheel_next(wheel, &spot, &start_ms) ? start_ms * 1000 : UINT64_MAX;
-}
-
-int64_t wheel_wait_us(struct wheel *wheel, uint64_t now_us)
-{
-	if (wheel->next_us == 0)
-		wheel->next_us = wheel_next_us(wheel);
-	if (wheel->next_us == UINT64_MAX)
-		return -1;
-	return wheel->next_us <= now_us ? 0 : (int64_t)(wheel->next_us - now_us);
+		wheel->next_us = 0;
+	else
+		wheel->next_us = wheel_next(wheel, &spot, &start_ms) ? start_ms * 1000 : UINT64_MAX;
 }
 
 /* Puts the timers of a spot where they belong by the clock of now; some of

@@ -41,9 +41,16 @@ static inline bool timer_is_armed(const struct timer *timer)
 	return link_is_in(&timer->link);
 }
 
-/* Microseconds until the wheel wants to run, rounded up; -1: never.  May be
- * early (a coarse level that must be spread), never late. */
-int64_t wheel_wait_us(struct wheel *wheel, uint64_t now_us);
+void wheel_look_up(struct wheel *wheel); /* for wheel_next_us() */
+
+/* When the wheel wants to run; 0: now, UINT64_MAX: never.  May be early (a coarse
+ * level that must be spread), never late. */
+static inline uint64_t wheel_next_us(struct wheel *wheel)
+{
+	if (wheel->next_us == 0)
+		wheel_look_up(wheel);
+	return wheel->next_us;
+}
 
 /* Fires what is due. */
 void wheel_fire(struct wheel *wheel, uint64_t now_us);

@@ -236,7 +236,7 @@ static void worker_collect(struct rows *rows, const struct worker *worker)
 	row->moved = worker->moved;
 	row->turns = worker->loop.turns;
 	row->enters = ring_enters(worker->loop.ring);
-	row->busy_us = worker->loop.busy_us;
+	row->busy_us = sys_thread_cpu_us();
 	row->longest_turn_us = worker->loop.longest_turn_us;
 	row->now_us = worker->loop.now_us;
 }

@@ -122,8 +122,8 @@ void console_send(struct client *client, const char *text, uint32_t size, bool e
 	struct worker *worker = client->worker;
 	struct console *console = client->console;
 	struct post *post = post_new(POST_CONSOLE, worker->index);
-	post->console.slot = client->conn.owner.slot;
-	post->console.generation = client->conn.owner.generation;
+	post->console.slot = op_slot_of(&client->conn.owner);
+	post->console.generation = op_generation_of(&client->conn.owner);
 	post->console.is_admin = client->is_admin;
 	post->console.is_stats = client->is_stats;
 	post->console.is_unix = client->is_unix;

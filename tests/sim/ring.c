@@ -271,6 +271,11 @@ bool ring_is_settled(const struct ring *ring)
 	return ring->settled;
 }
 
+bool ring_has_unsent(const struct ring *ring)
+{
+	return ring->unsent;
+}
+
 void ring_connect(struct ring *ring, uint64_t user_data, int fd, const struct sockaddr *address,
                   socklen_t size)
 {
@@ -323,6 +328,7 @@ static void tell_now(struct ring *ring)
 {
 	ring->overflows = fault(world.faults.early_end);
 	ring->settled = ring->queued == 0;
+	ring->unsent = false;
 	for (uint32_t i = 0; i < ring->op_count;) {
 		struct op *op = ring->ops[i];
 		if (op->type != DO_SEND_NOW) {
@@ -333,6 +339,7 @@ static void tell_now(struct ring *ring)
 			i++;
 		} else {
 			SIM_CHECK(op_visit(ring, op), "a send that goes on");
+			ring->unsent = true;
 			op_remove(ring, i);
 		}
 	}
@@ -348,9 +355,8 @@ static void ops_shuffle(struct ring *ring)
 	}
 }
 
-uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us)
+uint32_t ring_turn(struct ring *ring, uint64_t until_us)
 {
-	(void)now_us;
 	ring->enters++;
 	queue_start(ring);
 	ring->done_count = 0;
@@ -368,9 +374,11 @@ uint32_t ring_turn(struct ring *ring, uint64_t now_us, int64_t timeout_us)
 		}
 	if (ring->done_count >= most)
 		ring->woken = true;
-	if (timeout_us > 0 && fault(world.faults.delay)) /* it may end too early */
-		timeout_us = 1 + timeout_us / rng_between(&world.chance, 1, 8);
-	ring->deadline_us = timeout_us < 0 ? UINT64_MAX : world.now_us + (uint64_t)timeout_us;
+	bool ends = until_us > world.now_us && until_us != UINT64_MAX;
+	if (ends && fault(world.faults.delay)) /* too early */
+		until_us = world.now_us + 1 +
+		           (until_us - world.now_us) / rng_between(&world.chance, 1, 8);
+	ring->deadline_us = until_us;
 	return ring->done_count;
 }
 

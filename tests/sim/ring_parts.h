@@ -66,7 +66,7 @@ struct ring {
 	uint64_t deadline_us, enters;
 	bool woken;
 	bool sends_now;
-	bool overflows, settled; /* of the last turn */
+	bool overflows, settled, unsent; /* of the last turn */
 };
 
 /* One step of an operation, which may leave a completion in `kept`. */
