@@ -33,7 +33,7 @@
 #include "core/base/check.h"
 #include "core/base/text.h"
 
-enum { MESSAGE_MAX = 2047, LINE_MAX_SIZE = 2560, STAMP_MAX = 64 };
+enum { MESSAGE_MAX = 2047, LINE_MAX_SIZE = 2560, DAY_MAX = 64, STAMP_MAX = 192 };
 
 enum way {
 	WAY_NONE,
@@ -59,9 +59,9 @@ static const struct level {
 	const char *word;
 	int priority;
 } levels[] = {
-	[LOG_FATAL_] = {"FATAL", LOG_CRIT},        [LOG_ERROR_] = {"ERROR", LOG_ERR},
-	[LOG_WARNING_] = {"WARNING", LOG_WARNING}, [LOG_LOG_] = {"LOG", LOG_INFO},
-	[LOG_DEBUG_] = {"DEBUG", LOG_DEBUG},       [LOG_NOISE_] = {"NOISE", LOG_DEBUG},
+	[LOG_FATAL_] = {"FATAL ", LOG_CRIT},        [LOG_ERROR_] = {"ERROR ", LOG_ERR},
+	[LOG_WARNING_] = {"WARNING ", LOG_WARNING}, [LOG_LOG_] = {"LOG ", LOG_INFO},
+	[LOG_DEBUG_] = {"DEBUG ", LOG_DEBUG},       [LOG_NOISE_] = {"NOISE ", LOG_DEBUG},
 };
 
 /* ---- Destinations: changed by one thread at a time ---- */
@@ -246,32 +246,49 @@ static int process_id(void)
 	return id;
 }
 
-/* "2026-07-10 12:00:00.123 UTC [4711] ", kept as long as it is that time. */
+/* "2026-07-10 12:00:00.123 UTC [4711] ", as of a second and a process. */
+struct stamp {
+	time_t second; /* 0: none yet */
+	int process;
+	size_t size, ms_at;
+	char bytes[STAMP_MAX];
+};
+
+static void stamp_make(struct stamp *stamp, time_t second, int process)
+{
+	char day[DAY_MAX] = "", zone[DAY_MAX];
+	struct tm parts;
+	if (localtime_r(&second, &parts) == NULL ||
+	    strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &parts) == 0 ||
+	    strftime(zone, sizeof zone, "%Z", &parts) == 0)
+		text_set(zone, sizeof zone, "?");
+	struct text text = {stamp->bytes, stamp->bytes + sizeof stamp->bytes};
+	text_add_string(&text, day);
+	stamp->ms_at = (size_t)(text.at - stamp->bytes) + 1;
+	text_add(&text, ".000 ", 5);
+	text_add_string(&text, zone);
+	text_add(&text, " [", 2);
+	text_add_number(&text, (uint64_t)process);
+	text_add(&text, "] ", 2);
+	stamp->size = (size_t)(text.at - stamp->bytes);
+	stamp->second = second;
+	stamp->process = process;
+}
+
 static void stamp_write(struct text *line)
 {
-	static _Thread_local struct {
-		time_t second; /* 0: none yet */
-		char day[STAMP_MAX], zone[STAMP_MAX];
-	} stamp;
+	static _Thread_local struct stamp stamp;
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (now.tv_sec != stamp.second) {
-		struct tm parts;
-		if (localtime_r(&now.tv_sec, &parts) == NULL ||
-		    strftime(stamp.day, sizeof(stamp.day), "%Y-%m-%d %H:%M:%S", &parts) == 0 ||
-		    strftime(stamp.zone, sizeof(stamp.zone), "%Z", &parts) == 0)
-			snprintf(stamp.zone, sizeof(stamp.zone), "?");
-		stamp.second = now.tv_sec;
-	}
+	int process = process_id();
+	if (now.tv_sec != stamp.second || process != stamp.process)
+		stamp_make(&stamp, now.tv_sec, process);
 	unsigned ms = (unsigned)(now.tv_nsec / 1000000);
-	const char digits[] = {'.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
-	                       (char)('0' + ms % 10), ' '};
-	text_add_string(line, stamp.day);
-	text_add(line, digits, sizeof digits);
-	text_add_string(line, stamp.zone);
-	text_add(line, " [", 2);
-	text_add_number(line, (uint64_t)process_id());
-	text_add(line, "] ", 2);
+	char *digits = stamp.bytes + stamp.ms_at;
+	digits[0] = (char)('0' + ms / 100);
+	digits[1] = (char)('0' + ms / 10 % 10);
+	digits[2] = (char)('0' + ms % 10);
+	text_add(line, stamp.bytes, stamp.size);
 }
 
 /* The message at [from, line->at) gets a tab behind each newline inside of it, and loses
@@ -305,7 +322,6 @@ static void line_begin(struct line *line, enum log_level level)
 	line->text = (struct text){line->bytes, line->bytes + sizeof line->bytes - 2};
 	stamp_write(&line->text);
 	text_add_string(&line->text, levels[level].word);
-	text_add(&line->text, " ", 1);
 	line->message = line->text.at;
 }
 

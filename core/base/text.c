@@ -11,12 +11,11 @@
 
 #include "core/base/check.h"
 
-void text_add(struct text *text, const char *bytes, size_t size)
+void text_add_cut(struct text *text, const char *bytes)
 {
 	size_t left = (size_t)(text->end - text->at);
-	size_t part = MIN(size, left);
-	memcpy(text->at, bytes, part);
-	text->at += part;
+	memcpy(text->at, bytes, left);
+	text->at += left;
 }
 
 void text_add_string(struct text *text, const char *string)
@@ -24,7 +23,8 @@ void text_add_string(struct text *text, const char *string)
 	text_add(text, string, strlen(string));
 }
 
-void text_add_number(struct text *text, uint64_t number)
+/* Not in its caller: an array costs whoever has one a check of the stack. */
+__attribute__((noinline)) static void large_add(struct text *text, uint64_t number)
 {
 	char digits[20];
 	size_t at = sizeof digits;
@@ -33,6 +33,23 @@ void text_add_number(struct text *text, uint64_t number)
 		number /= 10;
 	} while (number != 0);
 	text_add(text, digits + at, sizeof digits - at);
+}
+
+void text_add_number(struct text *text, uint64_t number)
+{
+	if (number >= 1000 || text->end - text->at < 3) {
+		large_add(text, number);
+		return;
+	}
+	/* parts of addresses: most numbers */
+	unsigned small = (unsigned)number;
+	char *at = text->at;
+	if (small >= 100)
+		*at++ = (char)('0' + small / 100);
+	if (small >= 10)
+		*at++ = (char)('0' + small / 10 % 10);
+	*at++ = (char)('0' + small % 10);
+	text->at = at;
 }
 
 void text_add_hex(struct text *text, uint64_t number)

@@ -10,6 +10,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "core/base/bytes.h"
 
@@ -27,7 +28,20 @@ struct text {
 	char *at, *end;
 };
 
-void text_add(struct text *text, const char *bytes, size_t size);
+/* As much of them as there is room for. */
+void text_add_cut(struct text *text, const char *bytes);
+
+/* A size known to the compiler is a move or two. */
+static inline void text_add(struct text *text, const char *bytes, size_t size)
+{
+	if (size > (size_t)(text->end - text->at)) {
+		text_add_cut(text, bytes);
+		return;
+	}
+	memcpy(text->at, bytes, size);
+	text->at += size;
+}
+
 void text_add_string(struct text *text, const char *string);
 void text_add_number(struct text *text, uint64_t number);
 void text_add_hex(struct text *text, uint64_t number); /* 0x..., or 0 */

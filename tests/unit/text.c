@@ -1,5 +1,5 @@
 /*
- * text.c - text_format() against printf, cut at every size.
+ * text.c - text_format() and what appends against printf, cut at every size.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/base/text.h"
@@ -46,4 +46,31 @@ Test(text, as_printf)
 	ROW("%d %5s|%-5s|%.2f|%+d|%5c|%.3d|%hu|%%", 7, "ab", "ab", 1.5, 3, 'c', 4,
 	    (unsigned short)9);
 	ROW("%s %p", "a pointer", (const void *)"x");
+}
+
+Test(text, appended)
+{
+	static const uint64_t numbers[] = {0,          1,         9,         10,   11,   99,
+	                                   100,        101,       255,       989,  999,  1000,
+	                                   4711,       65535,     0xf,       0x10, 0xff, 100000,
+	                                   UINT32_MAX, INT64_MAX, UINT64_MAX};
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+		char whole[128];
+		unsigned long long n = numbers[i];
+		size_t size = (size_t)snprintf(whole, sizeof whole, "%llu.%#llx/text", n, n);
+		for (size_t room = 0; room <= size + 2; room++) {
+			char bytes[128];
+			memset(bytes, '#', sizeof bytes);
+			struct text text = {bytes, bytes + room};
+			text_add_number(&text, n);
+			text_add(&text, ".", 1);
+			text_add_hex(&text, n);
+			text_add(&text, "/", 1);
+			text_add_string(&text, "text");
+			size_t wanted = room < size ? room : size;
+			cr_assert_eq(text.at, bytes + wanted);
+			cr_assert_eq(memcmp(bytes, whole, wanted), 0, "%s, %zu", whole, room);
+			cr_assert_eq(bytes[room], '#');
+		}
+	}
 }
