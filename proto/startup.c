@@ -99,17 +99,6 @@ bool startup_parameter(const struct startup *startup, uint32_t *at, const char *
 	return !in.failed;
 }
 
-const char *startup_find(const struct startup *startup, const char *name)
-{
-	const char *found = NULL;
-	const char *key;
-	const char *value;
-	for (uint32_t at = 0; startup_parameter(startup, &at, &key, &value);)
-		if (strcmp(key, name) == 0)
-			found = value;
-	return found;
-}
-
 /* As isspace() of the C locale; PostgreSQL splits `options` at these. */
 static bool is_space(char c)
 {

@@ -50,9 +50,6 @@ struct startup startup_read(struct span in);
 bool startup_parameter(const struct startup *startup, uint32_t *at, const char **name,
                        const char **value);
 
-/* The value of a parameter by exact name, the last one if repeated; or NULL. */
-const char *startup_find(const struct startup *startup, const char *name);
-
 /* One setting of a startup `options` value.  Splits at unescaped white space,
  * \x stands for x; takes -c name=value, -cname=value, --name=value. */
 enum option_status { OPTION_SET, OPTION_END, OPTION_BAD };

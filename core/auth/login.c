@@ -36,8 +36,12 @@ enum { ANSWER_MAX = 4096 + 64, REQUEST_MAX = 128 };
 
 bool login_begin(struct client *client)
 {
-	client->login = calloc(1, sizeof *client->login);
-	return client->login != NULL;
+	/* not calloc(), which goes past the thread's cache */
+	client->login = malloc(sizeof *client->login);
+	if (client->login == NULL)
+		return false;
+	*client->login = (struct login){0};
+	return true;
 }
 
 void login_free(struct client *client)
@@ -74,8 +78,8 @@ bool login_is_silent(const struct client *client)
 	return client->login != NULL && client->login->size == 0 && !client->login->saw_ssl;
 }
 
-/* True: the connection may go on. */
-static bool check_limits(struct client *client)
+/* True: the connection may go on.  `entry` is of its user, if that is known. */
+static bool check_limits(struct client *client, const struct user_entry *entry)
 {
 	struct process *process = client->worker->process;
 	const struct config *config = client->worker->config;
@@ -97,7 +101,7 @@ static bool check_limits(struct client *client)
 		}
 	}
 	if (client->user != NULL) {
-		uint32_t limit = user_client_limit(config, client->user);
+		uint32_t limit = user_client_limit(config, entry);
 		client->counted_user = true;
 		if (atomic_fetch_add(&client->user->clients, 1) >= limit && !exempt) {
 			client_fail(client, NULL,
@@ -135,8 +139,8 @@ static bool check_console(struct client *client)
 }
 
 /* Nothing is made here that a stranger could make us keep: a database from `*`
- * comes into being when somebody has logged in. */
-static void find_names(struct client *client)
+ * comes into being when somebody has logged in.  Returns the user's entry, or NULL. */
+static const struct user_entry *find_names(struct client *client)
 {
 	struct worker *worker = client->worker;
 	struct registry *registry = &worker->process->registry;
@@ -160,6 +164,7 @@ static void find_names(struct client *client)
 		login->secret_kind = entry->secret_kind;
 	}
 	login->is_mock = !known && !any;
+	return entry;
 }
 
 static void auth_answer(struct client *client, enum auth_step step, const struct writer *out,
@@ -204,11 +209,11 @@ static void startup_done(struct client *client)
 {
 	const struct settings *settings = &client->worker->config->settings;
 	struct login *login = client->login;
-	find_names(client);
+	const struct user_entry *entry = find_names(client);
 	if (settings->log_connections)
 		client_log(client, LOG_LOG_, "login attempt: db=%s user=%s tls=no replication=no",
 		           login->database, login->user);
-	if (!check_limits(client) || !check_console(client))
+	if (!check_limits(client, entry) || !check_console(client))
 		return;
 	auth_begin(client);
 }

@@ -36,9 +36,8 @@ uint32_t database_client_limit(const struct config *config, const struct databas
 	return limit;
 }
 
-uint32_t user_client_limit(const struct config *config, const struct user *user)
+uint32_t user_client_limit(const struct config *config, const struct user_entry *entry)
 {
-	const struct user_entry *entry = config_find_user(config, user->name);
 	uint32_t limit;
 	limit_or(entry != NULL ? entry->max_user_client_connections : -1,
 	         config->settings.max_user_client_connections, &limit);
@@ -111,25 +110,29 @@ static void add_host(struct client *client)
 	vars_set(&client->worker->words, &client->vars, (uint32_t)index, name);
 }
 
-struct extensions {
-	const char *names[EXTENSIONS_MAX];
-	uint32_t count;
+/* Besides what goes straight into the login; NULL: not given. */
+struct asked {
+	const char *user, *database;
+	const char *extensions[EXTENSIONS_MAX];
+	uint32_t extension_count;
 };
 
 static bool take_one(struct client *client, const char *name, const char *value,
-                     struct extensions *extensions)
+                     struct asked *asked)
 {
 	struct login *login = client->login;
 	const struct settings *settings = &client->worker->config->settings;
-	if (strcmp(name, "user") == 0)
+	if (strcmp(name, "user") == 0) {
+		asked->user = value;
 		text_set(login->user, sizeof login->user, value);
-	else if (strcmp(name, "database") == 0)
+	} else if (strcmp(name, "database") == 0) {
+		asked->database = value;
 		text_set(login->database, sizeof login->database, value);
-	else if (strcmp(name, "options") == 0)
+	} else if (strcmp(name, "options") == 0)
 		return take_options(client, value);
 	else if (strncmp(name, "_pq_.", 5) == 0) {
-		if (extensions->count < EXTENSIONS_MAX)
-			extensions->names[extensions->count++] = name;
+		if (asked->extension_count < EXTENSIONS_MAX)
+			asked->extensions[asked->extension_count++] = name;
 	} else if (strcmp(name, "replication") == 0 &&
 	           (strcmp(value, "false") == 0 || strcmp(value, "off") == 0 ||
 	            strcmp(value, "no") == 0 || strcmp(value, "0") == 0))
@@ -140,15 +143,15 @@ static bool take_one(struct client *client, const char *name, const char *value,
 	return true;
 }
 
-static void negotiate(struct client *client, uint32_t protocol, const struct extensions *extensions)
+static void negotiate(struct client *client, uint32_t protocol, const struct asked *asked)
 {
 	uint8_t packet[NEGOTIATE_MAX];
 	uint32_t newest = protocol < PROTOCOL_3_2 ? PROTOCOL_3_0 : PROTOCOL_3_2;
 	client->protocol_long = newest == PROTOCOL_3_2;
-	if (protocol == newest && extensions->count == 0)
+	if (protocol == newest && asked->extension_count == 0)
 		return;
 	struct writer out = writer_over(packet, sizeof packet);
-	write_negotiate(&out, newest, extensions->names, extensions->count);
+	write_negotiate(&out, newest, asked->extensions, asked->extension_count);
 	if (!out.failed)
 		conn_send_copy(&client->conn, packet, out.size);
 }
@@ -178,18 +181,17 @@ static bool names_are_right(struct client *client, const char *user, const char 
 
 bool parameters_read(struct client *client, const struct startup *startup)
 {
-	struct extensions extensions = {.count = 0};
+	struct asked asked = {0};
 	const char *name;
 	const char *value;
 	uint32_t at = 0;
 	while (startup_parameter(startup, &at, &name, &value))
-		if (!take_one(client, name, value, &extensions))
+		if (!take_one(client, name, value, &asked))
 			return false;
-	if (!names_are_right(client, startup_find(startup, "user"),
-	                     startup_find(startup, "database")))
+	if (!names_are_right(client, asked.user, asked.database))
 		return false;
 	if (client->worker->config->settings.application_name_add_host)
 		add_host(client);
-	negotiate(client, startup->protocol, &extensions);
+	negotiate(client, startup->protocol, &asked);
 	return true;
 }
