@@ -151,9 +151,17 @@ void vars_set(struct words *words, struct vars *vars, uint32_t index, const char
 	vars->version = 0;
 }
 
+uint32_t vars_given(const struct vars *vars)
+{
+	uint32_t given = 0;
+	for (uint32_t i = 0; i < VARS_MAX; i++)
+		given |= (uint32_t)(vars->values[i] != NULL) << i;
+	return given;
+}
+
 void vars_clear(struct words *words, struct vars *vars)
 {
-	for (uint32_t i = 0; i < VARS_MAX; i++) {
+	for (uint32_t i = 0; i < name_count; i++) {
 		word_release(words, vars->values[i]);
 		vars->values[i] = NULL;
 	}
@@ -253,25 +261,22 @@ uint32_t vars_difference(const struct vars *client, const struct vars *server, c
 	return out.failed ? UINT32_MAX : out.size;
 }
 
-struct start_vars *vars_keep_start(struct words *words, const struct vars *vars)
+struct start_vars *vars_keep_start(struct words *words, const struct vars *vars, uint32_t asked)
 {
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < name_count; i++)
-		count += vars->values[i] != NULL;
-	struct start_vars *start = NULL;
-	if (count > 0)
-		start = malloc(sizeof *start + count * sizeof start->words[0]);
+	if (asked == 0)
+		return NULL;
+	size_t size = sizeof(struct start_vars) +
+	              (size_t)__builtin_popcount(asked) * sizeof(struct word *);
+	struct start_vars *start = malloc(size);
 	if (start == NULL)
 		return NULL;
-	start->asked = 0;
-	count = 0;
-	for (uint32_t i = 0; i < name_count; i++)
-		if (vars->values[i] != NULL) {
-			start->asked |= 1U << i;
-			start->words[count] = vars->values[i];
-			start->words[count++]->holders++;
-		}
-	words->memory += sizeof *start + count * sizeof start->words[0];
+	start->asked = asked;
+	uint32_t count = 0;
+	vars_each (i, asked) {
+		start->words[count] = vars->values[i];
+		start->words[count++]->holders++;
+	}
+	words->memory += size;
 	return start;
 }
 

@@ -60,6 +60,13 @@ void word_release(struct words *words, struct word *word);        /* NULL is fin
 
 void vars_set(struct words *words, struct vars *vars, uint32_t index, const char *text);
 void vars_clear(struct words *words, struct vars *vars);
+
+/* A bit per parameter that has a value, and a walk over such bits. */
+uint32_t vars_given(const struct vars *vars);
+#define vars_each(index, bits)               \
+	for (uint32_t left_ = (bits), index; \
+	     left_ != 0 && ((index) = (uint32_t)__builtin_ctz(left_), true); left_ &= left_ - 1)
+
 void vars_copy(struct words *words, struct vars *to, const struct vars *from);
 
 /* Whether they have the same values.  If so they have one version then. */
@@ -78,8 +85,8 @@ void vars_fill(struct vars *to, const struct vars *from);
 uint32_t vars_difference(const struct vars *client, const struct vars *server, char *sql,
                          uint32_t room, bool *proven);
 
-/* NULL: it asked for nothing (or there is no memory). */
-struct start_vars *vars_keep_start(struct words *words, const struct vars *vars);
+/* asked: vars_given().  NULL: it asked for nothing (or there is no memory). */
+struct start_vars *vars_keep_start(struct words *words, const struct vars *vars, uint32_t asked);
 void vars_free_start(struct words *words, struct start_vars *start);
 
 /* Goes back to it, in the parameters of `among` that the server has as it logged in.

@@ -92,13 +92,13 @@ static const struct greeting *greeting_of(struct pool *pool, const struct welcom
 }
 
 /* What it asked for at its start can be given to it on every server only if
- * servers report it; otherwise it would have it now and then. */
-static bool welcome_asked(struct client *client, const struct welcome *welcome)
+ * servers report it; otherwise it would have it now and then, and is not *asked. */
+static bool welcome_asked(struct client *client, const struct welcome *welcome, uint32_t *asked)
 {
 	const struct settings *settings = &client->worker->config->settings;
-	for (uint32_t i = 0; i < vars_count(); i++) {
+	vars_each (i, *asked) {
 		const char *name = vars_name(i);
-		if (client->vars.values[i] == NULL || welcome->tracked_at[i] != 0 ||
+		if (welcome->tracked_at[i] != 0 ||
 		    config_list_has(settings->track_extra_parameters, name))
 			continue;
 		if (!config_list_has(settings->ignore_startup_parameters, name)) {
@@ -110,40 +110,32 @@ static bool welcome_asked(struct client *client, const struct welcome *welcome)
 		word_release(&client->worker->words, client->vars.values[i]);
 		client->vars.values[i] = NULL;
 		client->vars.version = 0;
+		*asked &= ~(1U << i);
 	}
 	return true;
 }
 
 /* What it asked for at its start, in place of what all are told. */
 static void welcome_parameters(struct client *client, const struct greeting *greeting,
-                               struct writer *out)
+                               uint32_t asked, struct writer *out)
 {
 	uint32_t done = 0;
-	for (uint32_t i = 0; i < vars_count(); i++) {
-		const struct word *own = client->vars.values[i];
-		if (own == NULL)
-			continue;
+	vars_each (i, asked) {
 		writer_bytes(out, greeting->bytes + done, greeting->from[i] - done);
-		write_parameter_status(out, vars_name(i), own->text);
+		write_parameter_status(out, vars_name(i), client->vars.values[i]->text);
 		done = greeting->to[i];
 	}
 	writer_bytes(out, greeting->bytes + done, greeting->size - done);
 }
 
-static uint32_t parameters_size(const struct client *client, const struct greeting *greeting)
+static uint32_t parameters_size(const struct client *client, const struct greeting *greeting,
+                                uint32_t asked)
 {
 	uint32_t size = greeting->size;
-	for (uint32_t i = 0; i < vars_count(); i++)
-		if (client->vars.values[i] != NULL)
-			size += client->vars.values[i]->size + STATUS_OVERHEAD +
-			        (uint32_t)strlen(vars_name(i));
+	vars_each (i, asked)
+		size += client->vars.values[i]->size + STATUS_OVERHEAD +
+		        (uint32_t)strlen(vars_name(i));
 	return size;
-}
-
-static void welcome_vars(struct client *client, const struct greeting *greeting)
-{
-	client->start = vars_keep_start(&client->worker->words, &client->vars);
-	vars_fill(&client->vars, &greeting->vars);
 }
 
 /* A part of the worker's store, which one system call fills for many. */
@@ -179,17 +171,18 @@ static bool client_key(struct client *client)
 	return false;
 }
 
-static struct buf *welcome_packet(struct client *client, const struct greeting *greeting)
+static struct buf *welcome_packet(struct client *client, const struct greeting *greeting,
+                                  uint32_t asked)
 {
 	const char *notice = client->worker->config->settings.login_notify_message;
-	uint32_t size = parameters_size(client, greeting) + WELCOME_END;
+	uint32_t size = parameters_size(client, greeting, asked) + WELCOME_END;
 	if (notice != NULL)
 		size += (uint32_t)strlen(notice);
 	struct buf *buf = buf_block(&client->worker->loop.bufs, size);
 	if (buf == NULL)
 		return NULL;
 	struct writer out = writer_over(buf->data, buf->capacity);
-	welcome_parameters(client, greeting, &out);
+	welcome_parameters(client, greeting, asked, &out);
 	write_backend_key(&out, span_of(client->key.bytes, client->key.size));
 	if (notice != NULL && *notice != '\0')
 		write_notice(&out, notice, NULL);
@@ -202,17 +195,19 @@ static struct buf *welcome_packet(struct client *client, const struct greeting *
 void client_welcome(struct client *client, const struct welcome *welcome)
 {
 	struct buf_pool *bufs = &client->worker->loop.bufs;
-	if (!welcome_asked(client, welcome))
+	uint32_t asked = vars_given(&client->vars);
+	if (!welcome_asked(client, welcome, &asked))
 		return;
 	const struct greeting *greeting = greeting_of(client->pool, welcome);
 	struct buf *buf = NULL;
 	if (greeting != NULL && client_key(client))
-		buf = welcome_packet(client, greeting);
+		buf = welcome_packet(client, greeting, asked);
 	if (buf == NULL) {
 		client_fail(client, NULL, "failed to prepare welcome message");
 		return;
 	}
-	welcome_vars(client, greeting);
+	client->start = vars_keep_start(&client->worker->words, &client->vars, asked);
+	vars_fill(&client->vars, &greeting->vars);
 	login_free(client);
 	client_move(client, CLIENT_READY);
 	client->query_us = client->xact_us = 0; /* wait_us: pool_unqueue() */

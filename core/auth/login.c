@@ -358,9 +358,10 @@ static struct user *pool_user(struct client *client)
 	struct worker *worker = client->worker;
 	const struct database_entry *entry = config_entry_for(worker->config,
 	                                                      client->database->name);
-	if (entry != NULL && entry->user != NULL)
+	bool is_forced = entry != NULL && entry->user != NULL;
+	if (is_forced && strcmp(entry->user, client->user->name) != 0)
 		return registry_user(&worker->process->registry, worker->config, entry->user);
-	return worker->config->settings.auth_type == AUTH_ANY ? NULL : client->user;
+	return is_forced || worker->config->settings.auth_type != AUTH_ANY ? client->user : NULL;
 }
 
 /* What find_names() left out.  False: there are too many already. */
