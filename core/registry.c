@@ -1,9 +1,8 @@
 /*
  * registry.c - see registry.h.
  *
- * Lists, walked under the mutex: a login costs a walk over the names, which
- * pgbouncer.md 12.2 calls PgBouncer's weakness too; a hash goes in here when a
- * measurement asks for it.
+ * Logins of all workers meet at the mutex, and there may be tens of thousands of
+ * names: a record is found by hash, and hashed before the mutex is taken.
  */
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/registry.h"
@@ -66,12 +65,42 @@ static void *record_new(size_t size)
 	return record;
 }
 
-static struct database *database_new(struct registry *registry, const char *name)
+static uint32_t name_hash(const struct registry *registry, const char *name)
 {
+	return (uint32_t)bytes_hash(name, strlen(name), registry->seed);
+}
+
+static uint32_t database_hash(const void *database)
+{
+	return ((const struct database *)database)->hash;
+}
+
+static uint32_t user_hash(const void *user)
+{
+	return ((const struct user *)user)->hash;
+}
+
+static uint32_t pool_hash_of(const struct database *database, const struct user *user)
+{
+	return database->hash * 31 + user->hash;
+}
+
+static uint32_t pool_hash(const void *pool)
+{
+	const struct pool_record *record = pool;
+	return pool_hash_of(record->database, record->user);
+}
+
+static struct database *database_new(struct registry *registry, const char *name, uint32_t hash)
+{
+	if (!table_reserve(&registry->databases_by_name, database_hash))
+		return NULL;
 	struct database *database = record_new(sizeof *database);
 	if (database == NULL)
 		return NULL;
 	text_copy(database->name, sizeof database->name, name);
+	database->hash = hash;
+	table_insert(&registry->databases_by_name, hash, database);
 	database->id = registry->database_count++;
 	database->next = registry->databases;
 	registry->databases = database;
@@ -82,7 +111,8 @@ void registry_init(struct registry *registry, uint32_t worker_count, uint64_t se
 {
 	*registry = (struct registry){.worker_count = worker_count, .seed = seed};
 	pthread_mutex_init(&registry->mutex, NULL);
-	struct database *console = database_new(registry, console_name);
+	struct database *console = database_new(registry, console_name,
+	                                        name_hash(registry, console_name));
 	CHECK(console != NULL);
 	console->is_console = true;
 }
@@ -125,23 +155,48 @@ void registry_fini(struct registry *registry)
 		older = welcome->older;
 		free(welcome);
 	}
+	table_fini(&registry->databases_by_name);
+	table_fini(&registry->users_by_name);
+	table_fini(&registry->pools_by_names);
 	pthread_mutex_destroy(&registry->mutex);
 	*registry = (struct registry){0};
 }
 
-static struct database *database_find(struct registry *registry, const char *name)
+static struct database *database_find(const struct registry *registry, const char *name,
+                                      uint32_t hash)
 {
-	for (struct database *d = registry->databases; d != NULL; d = d->next)
-		if (strcmp(d->name, name) == 0)
-			return d;
+	const struct table *table = &registry->databases_by_name;
+	for (uint32_t i = table_at(table, hash); table->used > 0 && table->slots[i] != NULL;
+	     i = table_next(table, i)) {
+		struct database *database = table->slots[i];
+		if (database->hash == hash && strcmp(database->name, name) == 0)
+			return database;
+	}
 	return NULL;
 }
 
-static struct user *user_find(struct registry *registry, const char *name)
+static struct user *user_find(const struct registry *registry, const char *name, uint32_t hash)
 {
-	for (struct user *u = registry->users; u != NULL; u = u->next)
-		if (strcmp(u->name, name) == 0)
-			return u;
+	const struct table *table = &registry->users_by_name;
+	for (uint32_t i = table_at(table, hash); table->used > 0 && table->slots[i] != NULL;
+	     i = table_next(table, i)) {
+		struct user *user = table->slots[i];
+		if (user->hash == hash && strcmp(user->name, name) == 0)
+			return user;
+	}
+	return NULL;
+}
+
+static struct pool_record *pool_find(const struct registry *registry,
+                                     const struct database *database, const struct user *user)
+{
+	const struct table *table = &registry->pools_by_names;
+	for (uint32_t i = table_at(table, pool_hash_of(database, user));
+	     table->used > 0 && table->slots[i] != NULL; i = table_next(table, i)) {
+		struct pool_record *pool = table->slots[i];
+		if (pool->database == database && pool->user == user)
+			return pool;
+	}
 	return NULL;
 }
 
@@ -173,10 +228,11 @@ struct database *registry_database(struct registry *registry, const struct confi
 	bool is_named = config_find_database(config, name) != NULL;
 	if (!is_console && !is_named && config->autodb == NULL)
 		return NULL;
+	uint32_t hash = name_hash(registry, name);
 	pthread_mutex_lock(&registry->mutex);
-	struct database *database = database_find(registry, name);
+	struct database *database = database_find(registry, name, hash);
 	if (database == NULL && registry->database_count < REGISTRY_NAMES_MAX) {
-		database = database_new(registry, name);
+		database = database_new(registry, name, hash);
 		if (database != NULL) {
 			database->is_auto = *made_auto = !is_named;
 			database_limit(database, config);
@@ -186,22 +242,33 @@ struct database *registry_database(struct registry *registry, const struct confi
 	return database;
 }
 
+static struct user *user_new(struct registry *registry, const struct config *config,
+                             const char *name, uint32_t hash)
+{
+	if (!table_reserve(&registry->users_by_name, user_hash))
+		return NULL;
+	struct user *user = record_new(sizeof *user);
+	if (user == NULL)
+		return NULL;
+	text_copy(user->name, sizeof user->name, name);
+	user->hash = hash;
+	user_limit(user, config);
+	table_insert(&registry->users_by_name, hash, user);
+	user->next = registry->users;
+	registry->users = user;
+	registry->user_count++;
+	return user;
+}
+
 struct user *registry_user(struct registry *registry, const struct config *config, const char *name)
 {
 	if (strlen(name) > USER_NAME_MAX)
 		return NULL;
+	uint32_t hash = name_hash(registry, name);
 	pthread_mutex_lock(&registry->mutex);
-	struct user *user = user_find(registry, name);
-	if (user == NULL && registry->user_count < REGISTRY_NAMES_MAX) {
-		user = record_new(sizeof *user);
-		if (user != NULL) {
-			text_copy(user->name, sizeof user->name, name);
-			user_limit(user, config);
-			user->next = registry->users;
-			registry->users = user;
-			registry->user_count++;
-		}
-	}
+	struct user *user = user_find(registry, name, hash);
+	if (user == NULL && registry->user_count < REGISTRY_NAMES_MAX)
+		user = user_new(registry, config, name, hash);
 	pthread_mutex_unlock(&registry->mutex);
 	return user;
 }
@@ -209,6 +276,8 @@ struct user *registry_user(struct registry *registry, const struct config *confi
 static struct pool_record *pool_new(struct registry *registry, const struct config *config,
                                     struct database *database, struct user *user)
 {
+	if (!table_reserve(&registry->pools_by_names, pool_hash))
+		return NULL;
 	struct pool_record *pool = record_new(sizeof *pool);
 	if (pool == NULL)
 		return NULL;
@@ -224,6 +293,7 @@ static struct pool_record *pool_new(struct registry *registry, const struct conf
 	pool->database = database;
 	pool->user = user;
 	account_set_limit(&pool->account, pool_size_of(config, database, user));
+	table_insert(&registry->pools_by_names, pool_hash(pool), pool);
 	pool->next = registry->pools;
 	registry->pools = pool;
 	return pool;
@@ -233,9 +303,7 @@ struct pool_record *registry_pool(struct registry *registry, const struct config
                                   struct database *database, struct user *user)
 {
 	pthread_mutex_lock(&registry->mutex);
-	struct pool_record *pool = registry->pools;
-	while (pool != NULL && (pool->database != database || pool->user != user))
-		pool = pool->next;
+	struct pool_record *pool = pool_find(registry, database, user);
 	if (pool == NULL)
 		pool = pool_new(registry, config, database, user);
 	pthread_mutex_unlock(&registry->mutex);
@@ -244,16 +312,18 @@ struct pool_record *registry_pool(struct registry *registry, const struct config
 
 struct database *registry_find_database(struct registry *registry, const char *name)
 {
+	uint32_t hash = name_hash(registry, name);
 	pthread_mutex_lock(&registry->mutex);
-	struct database *database = database_find(registry, name);
+	struct database *database = database_find(registry, name, hash);
 	pthread_mutex_unlock(&registry->mutex);
 	return database;
 }
 
 struct user *registry_find_user(struct registry *registry, const char *name)
 {
+	uint32_t hash = name_hash(registry, name);
 	pthread_mutex_lock(&registry->mutex);
-	struct user *user = user_find(registry, name);
+	struct user *user = user_find(registry, name, hash);
 	pthread_mutex_unlock(&registry->mutex);
 	return user;
 }

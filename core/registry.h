@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "core/base/limits.h"
+#include "core/base/table.h"
 #include "core/ledger.h"
 #include "core/vars.h"
 #include "net/addr.h"
@@ -32,6 +33,7 @@ struct pool;
 struct database {
 	struct database *next;
 	char name[DATABASE_NAME_MAX + 1];
+	uint32_t hash; /* of the name */
 	uint32_t id;
 	bool is_auto; /* made from `*` */
 	bool is_console;
@@ -53,6 +55,7 @@ struct derived {
 struct user {
 	struct user *next;
 	char name[USER_NAME_MAX + 1];
+	uint32_t hash;          /* of the name */
 	struct account account; /* max_user_connections */
 	_Atomic uint32_t clients;
 	_Atomic(struct derived *) derived;
@@ -100,9 +103,10 @@ struct registry {
 	pthread_mutex_t mutex;
 	uint32_t worker_count;
 	uint64_t seed;
-	struct database *databases;
+	struct database *databases; /* lists of all, and tables to find one */
 	struct user *users;
 	struct pool_record *pools;
+	struct table databases_by_name, users_by_name, pools_by_names;
 	uint32_t database_count, user_count, pool_count;
 	struct welcome *welcomes;
 };
