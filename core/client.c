@@ -68,6 +68,7 @@ static struct list *client_list(struct client *client)
 void client_move(struct client *client, enum client_state state)
 {
 	CHECK(allowed_moves[client->state] & (1U << state));
+	CHECK_SLOW(client->state != CLIENT_WELCOME || client->pool != NULL);
 	if (client->state == CLIENT_WELCOME)
 		client->pool->welcome_waiting--;
 	list_remove(client_list(client), &client->link);
@@ -94,10 +95,12 @@ void client_log(const struct client *client, int level, const char *format, ...)
 	const char *database = client->database != NULL ? client->database->name
 	                                                : login_database(client);
 	const char *user = client->user != NULL ? client->user->name : login_user(client);
+	const struct log_session of = {
+		"C-", client, name_or(database, "(nodb)"), name_or(user, "(nouser)"), peer,
+	};
 	va_list arguments;
 	va_start(arguments, format);
-	log_session((enum log_level)level, "C-", client, name_or(database, "(nodb)"),
-	            name_or(user, "(nouser)"), peer, format, arguments);
+	log_session((enum log_level)level, &of, format, arguments);
 	va_end(arguments);
 }
 
@@ -283,11 +286,11 @@ static void client_end(struct client *client, const char *sqlstate, const char *
 	bool may_speak = text != NULL && client->state != CLIENT_CANCEL &&
 	                 (client->server == NULL || server_is_between(client->server));
 	if (settings->log_disconnections && reason != NULL)
-		client_log(client, LOG_LOG_, "closing because: %s (age=%llus)", reason,
+		client_log(client, LOG_LEVEL_LOG, "closing because: %s (age=%llus)", reason,
 		           (unsigned long long)((worker->loop.now_us - client->connect_us) /
 		                                1000000));
 	if (text != NULL && settings->log_pooler_errors)
-		client_log(client, LOG_WARNING_, "pooler error: %s", text);
+		client_log(client, LOG_LEVEL_WARNING, "pooler error: %s", text);
 	if (client->in_cancel_table)
 		cancel_table_remove(worker->process->cancels,
 		                    span_of(client->key.bytes, client->key.size));

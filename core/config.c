@@ -119,17 +119,18 @@ static void blocks_free(struct config_memory *memory)
 /* The arrays belong to the snapshot whose memory has none below. */
 static void memory_drop(struct config_memory *memory, const struct config *config)
 {
-	if (atomic_fetch_sub_explicit(&memory->holders, 1, memory_order_acq_rel) != 1)
-		return;
-	if (memory->below != NULL) {
-		memory_drop(memory->below, config);
-	} else {
-		free(config->databases);
-		free(config->users);
-		free(config->peers);
+	while (memory != NULL &&
+	       atomic_fetch_sub_explicit(&memory->holders, 1, memory_order_acq_rel) == 1) {
+		struct config_memory *below = memory->below;
+		if (below == NULL) {
+			free(config->databases);
+			free(config->users);
+			free(config->peers);
+		}
+		blocks_free(memory);
+		free(memory);
+		memory = below;
 	}
-	blocks_free(memory);
-	free(memory);
 }
 
 void config_drop(struct config *config)

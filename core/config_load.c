@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config_parts.h"
 #include "core/ini.h"
 #include "core/users.h"
@@ -71,6 +72,23 @@ static void text_free(char *text, size_t size)
 	free(text);
 }
 
+/* Twice the room for `used` bytes, which fill it; where they were is wiped.  0 or an errno. */
+static int text_grow(char **text, size_t used, size_t *room)
+{
+	size_t more = used == 0 ? 64 * 1024 : used * 2;
+	if (used >= CONFIG_FILE_MAX)
+		return EFBIG;
+	char *grown = malloc(more);
+	if (grown == NULL)
+		return ENOMEM;
+	if (used > 0)
+		memcpy(grown, *text, used);
+	text_free(*text, used);
+	*text = grown;
+	*room = more;
+	return 0;
+}
+
 /* Reads to the end; pipes too.  0 or an errno.  The caller frees by text_free(). */
 static int file_read(const char *path, char **text, size_t *size)
 {
@@ -79,28 +97,16 @@ static int file_read(const char *path, char **text, size_t *size)
 	int error = 0, fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return errno;
-	for (;;) {
-		if (used == room) {
-			size_t more = room == 0 ? 64 * 1024 : room * 2;
-			char *grown = used >= CONFIG_FILE_MAX ? NULL : malloc(more);
-			if (grown == NULL) {
-				error = used >= CONFIG_FILE_MAX ? EFBIG : ENOMEM;
-				break;
-			}
-			if (used > 0)
-				memcpy(grown, bytes, used);
-			text_free(bytes, used);
-			bytes = grown;
-			room = more;
-		}
-		ssize_t count = read(fd, bytes + used, room - used);
-		if (count < 0 && errno == EINTR)
-			continue;
-		if (count < 0)
-			error = errno;
-		if (count <= 0)
+	while (error == 0) {
+		if (used == room)
+			error = text_grow(&bytes, used, &room);
+		ssize_t count = error == 0 ? read(fd, bytes + used, room - used) : 0;
+		if (count == 0)
 			break;
-		used += (size_t)count;
+		if (count > 0)
+			used += (size_t)count;
+		else if (errno != EINTR)
+			error = errno;
 	}
 	close(fd);
 	if (error != 0) {
@@ -189,6 +195,8 @@ static bool section_enter(struct load *load, const struct ini_line *line, const 
 
 static bool text_read(struct load *load, const char *file, struct span text, uint32_t depth_left);
 
+/* No deeper than depth_left. */
+/* NOLINTBEGIN(misc-no-recursion) */
 static bool include_read(struct load *load, const struct ini_line *line, const char *file,
                          uint32_t depth_left)
 {
@@ -205,7 +213,7 @@ static bool include_read(struct load *load, const struct ini_line *line, const c
 	int error = load->includes_left == 0 ? EMFILE : file_read(path, &text, &size);
 	if (error != 0) {
 		config_tell(load->report, true, "could not load file \"%s\": %s", path,
-		            strerror(error));
+		            text_of_error(error));
 	} else {
 		load->includes_left--;
 		is_good = text_read(load, path, span_of(text, size), depth_left - 1);
@@ -243,6 +251,8 @@ static bool text_read(struct load *load, const char *file, struct span text, uin
 		}
 	}
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 bool config_read_text(struct config *config, const struct config_report *report, const char *name,
                       struct span text, uint32_t depth_left)
@@ -335,14 +345,15 @@ static void auth_file_read(struct config *config, const struct config *previous,
                            const struct config_report *report)
 {
 	const char *path = config->settings.auth_file;
-	char *text;
-	size_t size;
+	char *text = NULL;
+	size_t size = 0;
 	if (path == NULL || path[0] == '\0' || config->settings.auth_type == AUTH_ANY ||
 	    config->settings.auth_type == AUTH_PAM)
 		return;
 	int error = file_read(path, &text, &size);
 	if (error != 0) {
-		config_tell(report, true, "could not open auth_file %s: %s", path, strerror(error));
+		config_tell(report, true, "could not open auth_file %s: %s", path,
+		            text_of_error(error));
 		users_keep(config, previous);
 		return;
 	}
@@ -392,11 +403,12 @@ static void keep_from(struct config *config, const struct config *previous,
 struct config *config_load(const char *path, const struct config *previous,
                            const struct config_report *report)
 {
-	char *text;
-	size_t size;
+	char *text = NULL;
+	size_t size = 0;
 	int error = file_read(path, &text, &size);
 	if (error != 0) {
-		config_tell(report, true, "could not load file \"%s\": %s", path, strerror(error));
+		config_tell(report, true, "could not load file \"%s\": %s", path,
+		            text_of_error(error));
 		return NULL;
 	}
 	struct config *config = config_create();

@@ -33,8 +33,8 @@ int control_signals(void)
 		sigaddset(&set, ours[i]);
 	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	sigaddset(&set, SIGPIPE);
-	if (fd < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
+	if (fd < 0 || pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+		return fd < 0 ? -errno : -EINVAL;
 	return fd;
 }
 

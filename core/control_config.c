@@ -118,7 +118,7 @@ static void config_put(struct task *task, struct config *config)
 static void report(void *context, bool is_error, const char *text)
 {
 	(void)context;
-	log_line(is_error ? LOG_ERROR_ : LOG_WARNING_, "%s", text);
+	log_line(is_error ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%s", text);
 }
 
 void config_reload(struct task *task)

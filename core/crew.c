@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config.h"
 #include "core/control.h"
 #include "core/derive.h"
@@ -66,7 +67,7 @@ static uint32_t cpus_list(const struct settings *settings, uint16_t *cpus)
 	if (set != NULL)
 		CPU_FREE(set);
 	if (count == 0)
-		log_fatal("sched_getaffinity(): %s", strerror(errno));
+		log_fatal("sched_getaffinity(): %s", text_of_error(errno));
 	return count;
 }
 
@@ -93,7 +94,7 @@ struct crew *crew_new(struct process *process, const struct settings *settings)
 		recruit->worker.cpu = settings->cpu_pinning ? cpus[i % cpu_count] : -1;
 		int error = mailbox_open(&recruit->worker.mailbox);
 		if (error < 0) {
-			log_fatal("eventfd(): %s", strerror(-error));
+			log_fatal("eventfd(): %s", text_of_error(-error));
 			return NULL;
 		}
 		crew->recruits[i] = recruit;
@@ -154,12 +155,12 @@ bool crew_start(struct crew *crew, struct sockets *sockets)
 	crew->sockets = sockets;
 	int helper = resolve_start();
 	if (helper != 0) {
-		log_fatal("cannot start the helper for host names: %s", strerror(-helper));
+		log_fatal("cannot start the helper for host names: %s", text_of_error(-helper));
 		return false;
 	}
 	helper = derive_start();
 	if (helper != 0) {
-		log_fatal("cannot start the helper for keys: %s", strerror(-helper));
+		log_fatal("cannot start the helper for keys: %s", text_of_error(-helper));
 		return false;
 	}
 	for (uint32_t i = 0; i < process->worker_count; i++) {
@@ -171,7 +172,7 @@ bool crew_start(struct crew *crew, struct sockets *sockets)
 		if (error == 0)
 			continue;
 		log_fatal("cannot start worker %u on CPU %d: %s", i, recruit->worker.cpu,
-		          strerror(-error));
+		          text_of_error(-error));
 		return false;
 	}
 	pthread_mutex_lock(&crew->mutex);

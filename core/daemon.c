@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/service.h"
@@ -40,16 +41,17 @@ bool daemon_become(const char *user)
 {
 	if (is_given(user)) {
 		errno = 0;
-		const struct passwd *entry = getpwnam(user);
+		/* there are no threads yet */
+		const struct passwd *entry = getpwnam(user); /* NOLINT(concurrency-mt-unsafe) */
 		if (entry == NULL) {
 			log_fatal("could not find user '%s' to switch to: %s", user,
-			          errno != 0 ? strerror(errno) : "there is none");
+			          errno != 0 ? text_of_error(errno) : "there is none");
 			return false;
 		}
 		bool is_other = entry->pw_uid != geteuid();
 		if (is_other && (initgroups(user, entry->pw_gid) < 0 || setgid(entry->pw_gid) < 0 ||
 		                 setuid(entry->pw_uid) < 0)) {
-			log_fatal("could not switch to user '%s': %s", user, strerror(errno));
+			log_fatal("could not switch to user '%s': %s", user, text_of_error(errno));
 			return false;
 		}
 	}
@@ -94,14 +96,14 @@ static bool check_pidfile(const char *path)
 	if (fd < 0 && errno == ENOENT)
 		return true;
 	if (fd < 0) {
-		log_fatal("could not open pidfile '%s': %s", path, strerror(errno));
+		log_fatal("could not open pidfile '%s': %s", path, text_of_error(errno));
 		return false;
 	}
 	ssize_t size = read(fd, text, sizeof text - 1);
 	int error = errno;
 	close(fd);
 	if (size < 0) {
-		log_fatal("could not read pidfile '%s': %s", path, strerror(error));
+		log_fatal("could not read pidfile '%s': %s", path, text_of_error(error));
 		return false;
 	}
 	long pid = strtol(text, NULL, 10);
@@ -111,7 +113,7 @@ static bool check_pidfile(const char *path)
 	}
 	log_info("stale pidfile, removing");
 	if (unlink(path) < 0 && errno != ENOENT) {
-		log_fatal("could not remove stale pidfile: %s", strerror(errno));
+		log_fatal("could not remove stale pidfile: %s", text_of_error(errno));
 		return false;
 	}
 	return true;
@@ -129,7 +131,7 @@ static bool fork_off(void)
 	if (pid > 0)
 		_exit(0);
 	if (pid < 0)
-		log_fatal("fork(): %s", strerror(errno));
+		log_fatal("fork(): %s", text_of_error(errno));
 	return pid == 0;
 }
 
@@ -137,14 +139,14 @@ bool daemon_detach(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null < 0) {
-		log_fatal("could not open /dev/null: %s", strerror(errno));
+		log_fatal("could not open /dev/null: %s", text_of_error(errno));
 		return false;
 	}
 	/* Twice: what is no leader of its session never gets a terminal. */
 	if (!fork_off())
 		return false;
 	if (setsid() < 0) {
-		log_fatal("setsid(): %s", strerror(errno));
+		log_fatal("setsid(): %s", text_of_error(errno));
 		return false;
 	}
 	if (!fork_off())
@@ -173,7 +175,7 @@ void daemon_raise_files(const struct config *config)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
-		log_warning("could not get the limit on descriptors: %s", strerror(errno));
+		log_warning("could not get the limit on descriptors: %s", text_of_error(errno));
 		return;
 	}
 	struct rlimit raised = {limit.rlim_max, limit.rlim_max};
@@ -197,7 +199,7 @@ bool daemon_write_pidfile(const char *path)
 		return true;
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0) {
-		log_fatal("could not open pidfile '%s': %s", path, strerror(errno));
+		log_fatal("could not open pidfile '%s': %s", path, text_of_error(errno));
 		return false;
 	}
 	int size = snprintf(text, sizeof text, "%d\n", (int)getpid());
@@ -205,7 +207,7 @@ bool daemon_write_pidfile(const char *path)
 	int error = errno;
 	close(fd);
 	if (!is_written) {
-		log_fatal("could not write pidfile '%s': %s", path, strerror(error));
+		log_fatal("could not write pidfile '%s': %s", path, text_of_error(error));
 		unlink(path);
 	}
 	return is_written;

@@ -165,6 +165,26 @@ static bool may_evict_more(struct home *home)
 	return home->evicted < unserved;
 }
 
+struct unused {
+	struct pool_record *pool; /* NULL: there is none */
+	uint32_t worker;
+	uint64_t since_us;
+};
+
+/* The servers of a pool that have been unused for longer than what was found so far. */
+static void unused_look(struct unused *best, struct pool_record *record, uint32_t workers)
+{
+	for (uint32_t i = 0; i < workers; i++) {
+		struct pool *pool = atomic_load_explicit(&record->locals[i].pool,
+		                                         memory_order_acquire);
+		uint64_t since = 0;
+		if (pool != NULL)
+			since = atomic_load_explicit(&pool->idle_since_us, memory_order_relaxed);
+		if (since != 0 && since < best->since_us)
+			*best = (struct unused){record, i, since};
+	}
+}
+
 /* 3. The idle server of a sibling pool that has been unused longest. */
 static void evict(struct home *home, bool same_user)
 {
@@ -176,34 +196,22 @@ static void evict(struct home *home, bool same_user)
 	struct pool_record *own = home->pool->record;
 	uint32_t count;
 	struct pool_record **pools = registry_pools(&worker->process->registry, &count);
-	struct pool_record *best = NULL;
-	uint32_t best_worker = 0;
-	uint64_t best_since = UINT64_MAX;
+	struct unused best = {.since_us = UINT64_MAX};
 	for (uint32_t p = 0; p < count; p++) {
 		struct pool_record *record = pools[p];
 		bool sibling = same_user ? record->user == own->user
 		                         : record->database == own->database;
-		for (uint32_t i = 0; sibling && record != own && i < home->worker_count; i++) {
-			struct pool *pool = atomic_load_explicit(&record->locals[i].pool,
-			                                         memory_order_acquire);
-			uint64_t since = pool == NULL ? 0
-			                              : atomic_load_explicit(&pool->idle_since_us,
-			                                                     memory_order_relaxed);
-			if (since == 0 || since >= best_since)
-				continue;
-			best = record;
-			best_worker = i;
-			best_since = since;
-		}
+		if (sibling && record != own)
+			unused_look(&best, record, home->worker_count);
 	}
 	free((void *)pools);
 	retry_at(home, now_of(home) + EVICT_AGAIN_US);
-	if (best == NULL)
+	if (best.pool == NULL)
 		return;
 	struct post *post = post_new(POST_EVICT, worker->index);
-	post->pool = best;
+	post->pool = best.pool;
 	home->evicted++;
-	post_send(worker->process, best_worker, post);
+	post_send(worker->process, best.worker, post);
 }
 
 static uint32_t reserve_allowed(struct home *home, uint32_t worker)

@@ -59,9 +59,9 @@ static const struct level {
 	const char *word;
 	int priority;
 } levels[] = {
-	[LOG_FATAL_] = {"FATAL ", LOG_CRIT},        [LOG_ERROR_] = {"ERROR ", LOG_ERR},
-	[LOG_WARNING_] = {"WARNING ", LOG_WARNING}, [LOG_LOG_] = {"LOG ", LOG_INFO},
-	[LOG_DEBUG_] = {"DEBUG ", LOG_DEBUG},       [LOG_NOISE_] = {"NOISE ", LOG_DEBUG},
+	[LOG_LEVEL_FATAL] = {"FATAL ", LOG_CRIT},        [LOG_LEVEL_ERROR] = {"ERROR ", LOG_ERR},
+	[LOG_LEVEL_WARNING] = {"WARNING ", LOG_WARNING}, [LOG_LEVEL_LOG] = {"LOG ", LOG_INFO},
+	[LOG_LEVEL_DEBUG] = {"DEBUG ", LOG_DEBUG},       [LOG_LEVEL_NOISE] = {"NOISE ", LOG_DEBUG},
 };
 
 /* ---- Destinations: changed by one thread at a time ---- */
@@ -195,7 +195,7 @@ void log_set_verbose(int verbose)
 bool log_shows(enum log_level level)
 {
 	int verbose = atomic_load_explicit(&verbosity, memory_order_relaxed);
-	return (int)level <= LOG_LOG_ + MAX(verbose, 0);
+	return (int)level <= LOG_LEVEL_LOG + MAX(verbose, 0);
 }
 
 uint64_t log_dropped(void)
@@ -333,7 +333,7 @@ __attribute__((format(printf, 2, 0))) static void line_end(struct line *line, co
 	                  MESSAGE_MAX - (size_t)(text->at - line->message));
 	text->at += text_vformat(text->at, room + 1, format, arguments);
 	message_indent(text, line->message);
-	if (line->level <= LOG_LOG_ && atomic_load_explicit(&to_syslog, memory_order_relaxed))
+	if (line->level <= LOG_LEVEL_LOG && atomic_load_explicit(&to_syslog, memory_order_relaxed))
 		syslog(levels[line->level].priority, "%s", line->message);
 	*text->at++ = '\n';
 	size_t size = (size_t)(text->at - line->bytes);
@@ -355,22 +355,22 @@ void log_line(enum log_level level, const char *format, ...)
 	errno = saved;
 }
 
-void log_session(enum log_level level, const char *kind, const void *what, const char *database,
-                 const char *user, const char *peer, const char *format, va_list arguments)
+void log_session(enum log_level level, const struct log_session *of, const char *format,
+                 va_list arguments)
 {
 	if (!log_shows(level))
 		return;
 	int saved = errno;
 	struct line line;
 	line_begin(&line, level);
-	text_add_string(&line.text, kind);
-	text_add_hex(&line.text, (uint64_t)(uintptr_t)what);
+	text_add_string(&line.text, of->kind);
+	text_add_hex(&line.text, (uint64_t)(uintptr_t)of->what);
 	text_add(&line.text, ": ", 2);
-	text_add_string(&line.text, database);
+	text_add_string(&line.text, of->database);
 	text_add(&line.text, "/", 1);
-	text_add_string(&line.text, user);
+	text_add_string(&line.text, of->user);
 	text_add(&line.text, "@", 1);
-	text_add_string(&line.text, peer);
+	text_add_string(&line.text, of->peer);
 	text_add(&line.text, " ", 1);
 	line_end(&line, format, arguments);
 	errno = saved;

@@ -17,7 +17,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum log_level { LOG_FATAL_, LOG_ERROR_, LOG_WARNING_, LOG_LOG_, LOG_DEBUG_, LOG_NOISE_ };
+enum log_level {
+	LOG_LEVEL_FATAL,
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_WARNING,
+	LOG_LEVEL_LOG,
+	LOG_LEVEL_DEBUG,
+	LOG_LEVEL_NOISE
+};
 
 /* "" or NULL logfile: none.  False: the file could not be opened. */
 struct log_options {
@@ -37,22 +44,26 @@ bool log_shows(enum log_level level);
 __attribute__((format(printf, 2, 3))) void log_line(enum log_level level, const char *format, ...);
 
 /* The same of a client or server: "C-0x7f...: database/user@peer message". */
-__attribute__((format(printf, 7, 0))) void log_session(enum log_level level, const char *kind,
-                                                       const void *what, const char *database,
-                                                       const char *user, const char *peer,
+struct log_session {
+	const char *kind; /* "C-", "S-" */
+	const void *what;
+	const char *database, *user, *peer;
+};
+__attribute__((format(printf, 3, 0))) void log_session(enum log_level level,
+                                                       const struct log_session *of,
                                                        const char *format, va_list arguments);
 
 /* Lines dropped so far. */
 uint64_t log_dropped(void);
 
-#define log_fatal(...)   log_line(LOG_FATAL_, __VA_ARGS__)
-#define log_error(...)   log_line(LOG_ERROR_, __VA_ARGS__)
-#define log_warning(...) log_line(LOG_WARNING_, __VA_ARGS__)
-#define log_info(...)    log_line(LOG_LOG_, __VA_ARGS__)
-#define log_debug(...)                                     \
-	do {                                               \
-		if (log_shows(LOG_DEBUG_))                 \
-			log_line(LOG_DEBUG_, __VA_ARGS__); \
+#define log_fatal(...)   log_line(LOG_LEVEL_FATAL, __VA_ARGS__)
+#define log_error(...)   log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...)    log_line(LOG_LEVEL_LOG, __VA_ARGS__)
+#define log_debug(...)                                          \
+	do {                                                    \
+		if (log_shows(LOG_LEVEL_DEBUG))                 \
+			log_line(LOG_LEVEL_DEBUG, __VA_ARGS__); \
 	} while (0)
 
 #endif

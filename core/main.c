@@ -16,6 +16,7 @@
 
 #include "cancel/table.h"
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config.h"
 #include "core/control.h"
 #include "core/crew.h"
@@ -65,6 +66,8 @@ static void version(void)
 	puts("systemd: yes");
 }
 
+/* There are no threads yet. */
+/* NOLINTBEGIN(concurrency-mt-unsafe) */
 _Noreturn static void exit_usage(const char *program)
 {
 	fprintf(stderr, "Try \"%s --help\" for more information.\n", program);
@@ -105,11 +108,12 @@ static struct options options_read(int argc, char **argv)
 	options.config = argv[optind];
 	return options;
 }
+/* NOLINTEND(concurrency-mt-unsafe) */
 
 static void report(void *context, bool is_error, const char *text)
 {
 	(void)context;
-	log_line(is_error ? LOG_ERROR_ : LOG_WARNING_, "%s", text);
+	log_line(is_error ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%s", text);
 }
 
 static struct config *config_begin(const struct options *options)
@@ -138,7 +142,7 @@ static bool settle(struct process *process, const struct options *options,
 		return false;
 	if (!control_log_open(process, control)) {
 		log_fatal("could not open log file \"%s\": %s", config->settings.logfile,
-		          strerror(errno));
+		          text_of_error(errno));
 		return false;
 	}
 	if (!daemon_check_alone(config))
@@ -171,7 +175,7 @@ static bool process_init(struct process *process)
 	process->cancels = cancel_table_init(pages, size, seed);
 	int error = mailbox_open(&process->control);
 	if (error < 0) {
-		log_fatal("eventfd(): %s", strerror(-error));
+		log_fatal("eventfd(): %s", text_of_error(-error));
 		return false;
 	}
 	process->has_control = true;
@@ -216,7 +220,7 @@ static int run(struct process *process, const struct control_options *control)
 	char *pidfile = settings->pidfile != NULL ? strdup(settings->pidfile) : NULL;
 	int signals = control_signals();
 	if (signals < 0) {
-		log_fatal("signalfd(): %s", strerror(-signals));
+		log_fatal("signalfd(): %s", text_of_error(-signals));
 		return 1;
 	}
 	struct crew *crew = crew_new(process, settings);

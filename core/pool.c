@@ -39,11 +39,11 @@ struct pool *pool_get(struct worker *worker, struct pool_record *record)
 		while (room <= id)
 			room *= 2;
 		struct pool **pools = (struct pool **)realloc((void *)worker->pools,
-		                                              room * sizeof pools[0]);
+		                                              room * sizeof(struct pool *));
 		if (pools == NULL)
 			return NULL;
 		memset((void *)(pools + worker->pool_room), 0,
-		       (room - worker->pool_room) * sizeof pools[0]);
+		       (room - worker->pool_room) * sizeof(struct pool *));
 		worker->pools = pools;
 		worker->pool_room = room;
 	}

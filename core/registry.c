@@ -333,7 +333,7 @@ struct pool_record **registry_pools(struct registry *registry, uint32_t *count)
 	pthread_mutex_lock(&registry->mutex);
 	*count = registry->pool_count;
 	struct pool_record **pools = (struct pool_record **)calloc(registry->pool_count + 1,
-	                                                           sizeof pools[0]);
+	                                                           sizeof(struct pool_record *));
 	for (struct pool_record *p = registry->pools; p != NULL && pools != NULL; p = p->next)
 		pools[p->id] = p;
 	pthread_mutex_unlock(&registry->mutex);

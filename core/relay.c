@@ -53,7 +53,7 @@ static void set_vars(struct client *client, struct server *server)
 	if (size == UINT32_MAX) {
 		client_fail(client, NULL, "invalid server parameter");
 	} else if (size > 0) {
-		server_log(server, LOG_DEBUG_, "varcache_apply: %s", sql);
+		server_log(server, LOG_LEVEL_DEBUG, "varcache_apply: %s", sql);
 		server->setting_vars = true;
 		server->vars_unproven = !proven;
 		server_query_own(server, sql);

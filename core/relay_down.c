@@ -81,7 +81,7 @@ static enum verdict down_verdict(struct server *server, struct run *run, uint8_t
 	}
 	if (verdict == VERDICT_FORWARD && server->client == NULL) {
 		if (message_use(SIDE_SERVER, type) == USE_REPLY && type != 'E')
-			server_log(server, LOG_WARNING_,
+			server_log(server, LOG_LEVEL_WARNING,
 			           "got packet '%c' from server when not linked", type);
 		return VERDICT_DROP;
 	}
@@ -176,7 +176,7 @@ static enum verdict down_whole(struct server *server, struct run *run, struct sp
 	                           message.size - SCAN_HEADER_SIZE);
 	enum verdict verdict;
 	switch (message.data[0]) {
-	case 'Z': return down_ready(server, run, body.size == 1 ? (char)body.data[0] : 0);
+	case 'Z': return down_ready(server, run, (char)(body.size == 1 ? body.data[0] : 0));
 	case 'C': down_tag(server, body); return down_verdict(server, run, 'C');
 	case 'E': return down_error(server, run, message);
 	default: break;
@@ -256,7 +256,7 @@ static bool is_plain_tag(const uint8_t *message, uint32_t size)
 	switch (message[SCAN_HEADER_SIZE]) {
 	case 'A':
 	case 'D': return false;
-	case 'C': return second == 'O';
+	case 'C':
 	case 'R': return second == 'O';
 	default: return true;
 	}
@@ -318,6 +318,7 @@ static bool down_common(struct server *server, struct run *run, struct span *in,
 }
 
 /* All messages of the buffer.  False: the server is closed. */
+/* NOLINTNEXTLINE(readability-function-size,readability-function-cognitive-complexity): a loop */
 static bool down_messages(struct server *server, struct run *run, struct span in, uint32_t to)
 {
 	uint32_t max = server->worker->config->settings.max_packet_size;

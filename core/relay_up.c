@@ -160,7 +160,7 @@ static enum verdict up_verdict(struct client *client, const struct piece *piece)
 	if (use == USE_COPY && client->server == NULL)
 		return VERDICT_DROP; /* late data of a COPY that has failed */
 	if (type == 'Q' && client->worker->config->settings.disable_pqexec) {
-		client_log(client, LOG_ERROR_, "client used \"Query\" packet type");
+		client_log(client, LOG_LEVEL_ERROR, "client used \"Query\" packet type");
 		client_fail(client, NULL, "PQexec disallowed");
 		return VERDICT_DROP;
 	}
@@ -256,6 +256,7 @@ static bool up_query_passes(struct client *client, struct span message)
  * is said.  The general way, from up_first() on, would do the same with them, in
  * many more steps; it has the rest.  HOLD: the next must wait, or the client has
  * been closed; DROP: it is for the general way. */
+/* NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop, as fast as it can be */
 static enum verdict up_common(struct client *client, struct run *run, struct span *in, uint32_t to,
                               uint32_t max)
 {
@@ -292,6 +293,7 @@ static enum verdict up_common(struct client *client, struct run *run, struct spa
 }
 
 /* Returns where it stopped: `to`, or the start of what must wait. */
+/* NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop, as fast as it can be */
 static uint32_t up_pieces(struct client *client, struct buf *buf, uint32_t from, uint32_t to)
 {
 	uint32_t max = client->worker->config->settings.max_packet_size;
@@ -410,7 +412,7 @@ void relay_cancel_waiting(struct client *client)
 	uint8_t type = client->scan.held > 0 ? client->scan.header[0]
 	               : first != NULL       ? first->buf->data[first->from]
 	                                     : 0;
-	if (type != 0 && memchr("SHcdf", type, 5) != NULL)
+	if (type != 0 && strchr("SHcdf", type) != NULL)
 		return;
 	bool is_simple = type == 'Q' || type == 'F';
 	client_move(client, CLIENT_READY);

@@ -49,10 +49,13 @@ void server_log(const struct server *server, int level, const char *format, ...)
 	char peer[ADDR_TEXT_MAX];
 	struct addr_short addr = addr_shorten(&server->address);
 	addr_text(&addr, peer);
+	const struct pool_record *record = server->pool->record;
+	const struct log_session of = {
+		"S-", server, record->database->name, record->user->name, peer,
+	};
 	va_list arguments;
 	va_start(arguments, format);
-	log_session((enum log_level)level, "S-", server, server->pool->record->database->name,
-	            server->pool->record->user->name, peer, format, arguments);
+	log_session((enum log_level)level, &of, format, arguments);
 	va_end(arguments);
 }
 
@@ -168,7 +171,7 @@ void server_close(struct server *server, const char *reason)
 		server_login_tell(server, "", "", true);
 	text_set(server->reason, sizeof server->reason, reason);
 	if (worker->config->settings.log_disconnections)
-		server_log(server, LOG_LOG_, "closing because: %s (age=%llus)", reason,
+		server_log(server, LOG_LEVEL_LOG, "closing because: %s (age=%llus)", reason,
 		           (unsigned long long)((worker->loop.now_us - server->connect_us) /
 		                                1000000));
 	if (server->state == SERVER_LENDING)
@@ -301,9 +304,10 @@ static void on_open(struct conn *conn)
 	addr_text(&server->local, text);
 	if (server->worker->config->settings.log_connections) {
 		if (server->local.family == AF_UNIX)
-			server_log(server, LOG_LOG_, "new connection to server");
+			server_log(server, LOG_LEVEL_LOG, "new connection to server");
 		else
-			server_log(server, LOG_LOG_, "new connection to server (from %s)", text);
+			server_log(server, LOG_LEVEL_LOG, "new connection to server (from %s)",
+			           text);
 	}
 	server_login_begin(server);
 }
@@ -358,7 +362,8 @@ static void on_closed(struct conn *conn, int error)
 	struct server *server = server_of(conn);
 	bool connecting = server->login != NULL && server->local.family == 0;
 	if (connecting && error != 0 && server->state != SERVER_CLOSING)
-		server_log(server, LOG_WARNING_, "sbuf_connect failed: %s", strerror(-error));
+		server_log(server, LOG_LEVEL_WARNING, "sbuf_connect failed: %s",
+		           text_of_error(-error));
 	server->closed = true;
 	if (server->state == SERVER_CLOSING)
 		server_ended(server);

@@ -97,7 +97,7 @@ void server_login_failed(struct server *server, const char *sqlstate, const char
 /* Our own trouble with the secret: clients hear of it (pgbouncer.md 3.11). */
 static void login_refused(struct server *server, const char *log, const char *text)
 {
-	server_log(server, LOG_ERROR_, "%s", log);
+	server_log(server, LOG_LEVEL_ERROR, "%s", log);
 	server_login_failed(server, SQLSTATE_PROTOCOL_VIOLATION, text, "failed to answer authreq");
 }
 
@@ -195,6 +195,7 @@ static void md5_answer(struct server *server, struct reader *in)
 		              "server login failed: wrong password type");
 		return;
 	}
+	CHECK(login->kind != SECRET_MD5 || login->secret != NULL);
 	if (login->kind == SECRET_MD5)
 		memcpy(secret, login->secret, sizeof secret);
 	else
@@ -315,6 +316,7 @@ static void scram_pass_through(struct server *server, struct span server_first)
 	struct server_login *login = server->login;
 	struct pool_record *record = server->pool->record;
 	struct scram_keys keys;
+	CHECK(login->secret != NULL);
 	pthread_mutex_lock(&record->mutex);
 	bool found = record->has_keys && strcmp(record->keys_secret, login->secret) == 0;
 	keys = record->keys;
@@ -385,7 +387,7 @@ static void authentication(struct server *server, struct span body)
 	case 12: scram_end(server, reader_bytes(&in, reader_left(&in))); return;
 	default: break;
 	}
-	server_log(server, LOG_ERROR_, "unknown/unsupported auth method: %u", code);
+	server_log(server, LOG_LEVEL_ERROR, "unknown/unsupported auth method: %u", code);
 	server_login_failed(server, SQLSTATE_PROTOCOL_VIOLATION,
 	                    "server login failed: wrong password type", "failed to answer authreq");
 }
@@ -415,7 +417,7 @@ static void login_error(struct server *server, struct span body)
 	char text[REASON_MAX + 1];
 	const char *said = error_field(body, 'M');
 	text_set(text, sizeof text, *said != '\0' ? said : "server login failed");
-	server_log(server, LOG_WARNING_, "server login failed: %s %s", error_field(body, 'S'),
+	server_log(server, LOG_LEVEL_WARNING, "server login failed: %s %s", error_field(body, 'S'),
 	           text);
 	server_login_failed(server, error_sqlstate(body), text, text);
 }

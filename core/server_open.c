@@ -46,7 +46,7 @@ static void server_connect(struct server *server)
 	int result = conn_connect(&server->conn, &server->worker->loop, &server->address,
 	                          RING_GROUP_SERVER, &server_events);
 	if (result < 0) {
-		server_log(server, LOG_ERROR_, "no socket: %s", strerror(-result));
+		server_log(server, LOG_LEVEL_ERROR, "no socket: %s", text_of_error(-result));
 		server_login_failed(server, "", "connect failed", "connect failed");
 		return;
 	}
@@ -92,7 +92,7 @@ void server_resolved(struct worker *worker, struct post *post)
 	if (server->state == SERVER_CLOSING) {
 		server_ended(server);
 	} else if (lookup->request.result != 0 || lookup->request.count == 0) {
-		server_log(server, LOG_WARNING_, "DNS lookup failed: %s: result=%d",
+		server_log(server, LOG_LEVEL_WARNING, "DNS lookup failed: %s: result=%d",
 		           lookup->request.host, lookup->request.result);
 		server_login_failed(server, "", "server DNS lookup failed",
 		                    "server DNS lookup failed");

@@ -15,9 +15,17 @@
 
 #include "net/sys.h"
 
+/* Nobody changes the environment. */
+/* NOLINTBEGIN(concurrency-mt-unsafe) */
+static const char *told(const char *name)
+{
+	return getenv(name);
+}
+/* NOLINTEND(concurrency-mt-unsafe) */
+
 uint32_t service_sockets(void)
 {
-	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	const char *pid = told("LISTEN_PID"), *count = told("LISTEN_FDS");
 	if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
 		return 0;
 	long sockets = strtol(count, NULL, 10);
@@ -30,7 +38,7 @@ uint32_t service_sockets(void)
 
 void service_tell(const char *state)
 {
-	const char *path = getenv("NOTIFY_SOCKET");
+	const char *path = told("NOTIFY_SOCKET");
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	if (path == NULL || (path[0] != '/' && path[0] != '@') ||
 	    strlen(path) >= sizeof address.sun_path)

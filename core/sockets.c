@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/service.h"
@@ -114,7 +115,7 @@ static int tcp_listen(struct sockets *sockets, const struct addr *addr,
 		log_info("listening on %s", text);
 		return 0;
 	}
-	log_warning("cannot listen on %s: %s(): %s", text, failed, strerror(-error));
+	log_warning("cannot listen on %s: %s(): %s", text, failed, text_of_error(-error));
 	if (fds != NULL) {
 		fds_close(fds, sockets->worker_count);
 		free(fds);
@@ -167,7 +168,7 @@ static bool tcp_open(struct sockets *sockets, const struct settings *settings)
 	}
 	if (any && sockets->count == 0) {
 		log_fatal("failed to listen on any address in listen_addr list: %s",
-		          strerror(-error));
+		          text_of_error(-error));
 		return false;
 	}
 	return true;
@@ -194,7 +195,7 @@ static bool unix_open(struct sockets *sockets, const struct settings *settings)
 	}
 	int fd = sys_listen(&addr, &options, &failed);
 	if (fd < 0) {
-		log_fatal("failed to create unix socket: %s(): %s", failed, strerror(-fd));
+		log_fatal("failed to create unix socket: %s(): %s", failed, text_of_error(-fd));
 		return false;
 	}
 	int *fds = sockets_add(sockets, true);

@@ -32,17 +32,17 @@ _Static_assert(STATEMENT_NAME_MAX <= UINT8_MAX, "fits name->size");
 bool statements_init(struct statements *all, const uint8_t *secret)
 {
 	*all = (struct statements){.room = BUCKETS_MIN, .secret = secret};
-	all->buckets = (struct statement **)calloc(all->room, sizeof all->buckets[0]);
+	all->buckets = (struct statement **)calloc(all->room, sizeof(struct statement *));
 	if (all->buckets == NULL)
 		return false;
-	all->memory = all->room * sizeof all->buckets[0];
+	all->memory = all->room * sizeof(struct statement *);
 	return true;
 }
 
 void statements_fini(struct statements *all)
 {
 	CHECK(all->count == 0);
-	CHECK_SLOW(all->memory == all->room * sizeof all->buckets[0]);
+	CHECK_SLOW(all->memory == all->room * sizeof(struct statement *));
 	free((void *)all->buckets);
 	*all = (struct statements){0};
 }
@@ -86,6 +86,7 @@ static struct statement *statement_new(struct statements *all, struct span body,
 	                           .holders = 1,
 	                           .size = body.size,
 	                           .hash = hash.high64};
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): hex() goes on */
 	memcpy(made->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX));
 	hex(made->name + strlen(STATEMENT_PREFIX), hash.high64);
 	hex(made->name + strlen(STATEMENT_PREFIX) + 16, hash.low64);
@@ -212,6 +213,7 @@ struct statement *name_put(struct names *names, struct name *name, struct statem
 	return before;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): six parameters, none goes with another */
 bool names_set(struct statements *all, struct names *names, struct journal *journal,
                struct span key, struct statement *statement, uint32_t position)
 {
@@ -340,6 +342,7 @@ void prepared_put(struct cache *cache, struct prepared *prepared, bool present, 
 	prepared->present = present;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): six parameters, none goes with another */
 bool cache_set(struct statements *all, struct cache *cache, struct journal *journal,
                struct statement *statement, bool present, uint32_t position)
 {

@@ -141,6 +141,7 @@ static void fit(struct statements *all, struct journal *journal, struct names *n
 		journal_free(all, journal);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): six parameters, none goes with another */
 void journal_undo(struct statements *all, struct journal *journal, struct names *names,
                   struct cache *cache, uint32_t from, uint32_t to)
 {

@@ -8,6 +8,7 @@
 
 #include "core/base/limits.h"
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through users->at */
 void users_init(struct users *users, char *text, size_t size)
 {
 	*users = (struct users){.at = text, .end = text + size, .line = 1};

@@ -16,7 +16,7 @@
 #include "core/base/bytes.h"
 #include "core/base/check.h"
 
-enum { NAME_MAX_ = 64, BUCKETS_MIN = 64 };
+enum { NAME_SIZE = 64, BUCKETS_MIN = 64 };
 
 /* Settable parameters that servers report; search_path from PostgreSQL 18 on. */
 static const char *const builtin[] = {
@@ -24,14 +24,14 @@ static const char *const builtin[] = {
 	"application_name", "IntervalStyle",   "search_path", "default_transaction_read_only",
 };
 
-static char names[VARS_MAX][NAME_MAX_];
+static char names[VARS_MAX][NAME_SIZE];
 static uint32_t name_count;
 
 static void name_add(const char *name, size_t size)
 {
-	if (size == 0 || size >= NAME_MAX_ || name_count == VARS_MAX)
+	if (size == 0 || size >= NAME_SIZE || name_count == VARS_MAX)
 		return;
-	char text[NAME_MAX_];
+	char text[NAME_SIZE];
 	memcpy(text, name, size);
 	text[size] = '\0';
 	if (vars_index(text) < 0)
@@ -73,7 +73,7 @@ int vars_index(const char *name)
 bool words_init(struct words *words, uint64_t seed)
 {
 	*words = (struct words){.room = BUCKETS_MIN, .seed = seed};
-	words->buckets = (struct word **)calloc(words->room, sizeof words->buckets[0]);
+	words->buckets = (struct word **)calloc(words->room, sizeof(struct word *));
 	return words->buckets != NULL;
 }
 
@@ -87,7 +87,7 @@ void words_fini(struct words *words)
 static void words_grow(struct words *words)
 {
 	uint32_t room = words->room * 2;
-	struct word **buckets = (struct word **)calloc(room, sizeof buckets[0]);
+	struct word **buckets = (struct word **)calloc(room, sizeof(struct word *));
 	if (buckets == NULL)
 		return; /* longer chains, nothing worse */
 	for (uint32_t i = 0; i < words->room; i++)
@@ -245,6 +245,7 @@ static void sql_set(struct sql *sql, uint32_t index, const struct word *word)
 	sql_text(sql, is_path ? ",false);" : ";");
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): written through struct sql */
 uint32_t vars_difference(const struct vars *client, const struct vars *server, char *sql,
                          uint32_t room, bool *proven)
 {
@@ -260,6 +261,7 @@ uint32_t vars_difference(const struct vars *client, const struct vars *server, c
 	}
 	return out.failed ? UINT32_MAX : out.size;
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 struct start_vars *vars_keep_start(struct words *words, const struct vars *vars, uint32_t asked)
 {
@@ -288,7 +290,7 @@ void vars_free_start(struct words *words, struct start_vars *start)
 	for (uint32_t i = 0; i < VARS_MAX; i++)
 		if ((start->asked & 1U << i) != 0)
 			word_release(words, start->words[count++]);
-	words->memory -= sizeof *start + count * sizeof start->words[0];
+	words->memory -= sizeof *start + count * sizeof(struct word *);
 	free(start);
 }
 
@@ -318,6 +320,7 @@ static bool is_all_reset(const struct start_vars *start, const struct vars *serv
 	return (start->asked & among) != 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): six parameters, none goes with another */
 uint32_t vars_to_start(struct words *words, const struct start_vars *start, struct vars *client,
                        const struct vars *server, const struct vars *login, uint32_t among)
 {

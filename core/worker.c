@@ -14,6 +14,7 @@
 #include "core/admin/collect.h"
 #include "core/admin/console.h"
 #include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/cancels.h"
 #include "core/client.h"
 #include "core/command.h"
@@ -50,6 +51,7 @@ static uint32_t least_loaded(const struct process *process, uint32_t *mean)
 	uint32_t best = 0;
 	uint32_t least = UINT32_MAX;
 	uint64_t sum = 0;
+	CHECK(process->worker_count > 0);
 	for (uint32_t i = 0; i < process->worker_count; i++) {
 		uint32_t load = atomic_load_explicit(&process->workers[i]->client_count,
 		                                     memory_order_relaxed);
@@ -88,7 +90,7 @@ static void on_accept(struct listener *listener, int fd)
 static void on_trouble(struct listener *listener, int error)
 {
 	(void)listener;
-	log_error("accept() failed: %s", strerror(-error));
+	log_error("accept() failed: %s", text_of_error(-error));
 }
 
 static void on_listener_closed(struct listener *listener)

@@ -253,6 +253,7 @@ static bool conn_start(struct conn *conn, struct loop *loop, int fd, uint8_t gro
 	return op_register(&loop->ops, &conn->owner);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): six parameters, none goes with another */
 bool conn_accept(struct conn *conn, struct loop *loop, int fd, uint8_t group,
                  const struct conn_events *events, bool has_spoken)
 {

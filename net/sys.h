@@ -79,7 +79,7 @@ void *sys_shared_pages(const char *name, size_t size);
 
 /* Starts a thread; cpu < 0: not pinned.  All signals are blocked in it. */
 struct sys_thread;
-int sys_thread_start(struct sys_thread **thread, const char *name, int cpu,
+int sys_thread_start(struct sys_thread **out, const char *name, int cpu,
                      void (*run)(void *argument), void *argument);
 void sys_thread_join(struct sys_thread *thread);
 

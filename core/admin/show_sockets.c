@@ -150,35 +150,44 @@ static void row_write(struct result *result, const struct show_input *input,
 	result_row_end(result);
 }
 
-static void sockets_write(struct result *result, const struct show_input *input, bool servers,
-                          bool clients, bool of_sockets, bool only_busy)
+struct choice {
+	bool servers, clients;
+	bool of_sockets; /* with the columns of SHOW SOCKETS */
+	bool only_busy;
+};
+
+static void sockets_write(struct result *result, const struct show_input *input,
+                          struct choice choice)
 {
 	struct rows *rows = input->rows;
 	sockets_sort(rows);
 	for (uint32_t i = 0; i < rows->sockets.count; i++) {
 		const struct socket_row *row = ROW(rows, socket_row, sockets, i);
 		bool is_busy = row->bytes_in > 0 || row->bytes_out > 0;
-		if ((is_server(row) ? servers : clients) && (is_busy || !only_busy))
-			row_write(result, input, row, of_sockets);
+		bool is_chosen = is_server(row) ? choice.servers : choice.clients;
+		if (is_chosen && (is_busy || !choice.only_busy))
+			row_write(result, input, row, choice.of_sockets);
 	}
 }
 
 void show_clients(struct result *result, const struct show_input *input)
 {
-	sockets_write(result, input, false, true, false, false);
+	sockets_write(result, input, (struct choice){.clients = true});
 }
 
 void show_servers(struct result *result, const struct show_input *input)
 {
-	sockets_write(result, input, true, false, false, false);
+	sockets_write(result, input, (struct choice){.servers = true});
 }
 
 void show_sockets(struct result *result, const struct show_input *input)
 {
-	sockets_write(result, input, true, true, true, false);
+	struct choice all = {.servers = true, .clients = true, .of_sockets = true};
+	sockets_write(result, input, all);
 }
 
 void show_active_sockets(struct result *result, const struct show_input *input)
 {
-	sockets_write(result, input, true, true, true, true);
+	struct choice busy = {true, true, .of_sockets = true, .only_busy = true};
+	sockets_write(result, input, busy);
 }

@@ -70,7 +70,7 @@ static enum auth_step auth_wait(struct client *client, struct auth_job *job,
 	job->job.done = login_derived;
 	job->job.iterations = job->verifier.iterations;
 	if (!derive_submit(client->worker, DERIVE_CLIENT, &job->job)) {
-		client_log(client, LOG_WARNING_, "too many logins wait for keys");
+		client_log(client, LOG_LEVEL_WARNING, "too many logins wait for keys");
 		return AUTH_FAILED;
 	}
 	client->login->job = &job->job;
@@ -104,7 +104,8 @@ static enum auth_step scram_secret_guess(struct client *client, const char *pass
 	if (scram_verifier_read(client->login->secret, &job->verifier) &&
 	    job->verifier.iterations <= DERIVE_ITERATIONS_MAX)
 		return auth_wait(client, job, guess_run);
-	client_log(client, LOG_ERROR_, "SCRAM secret has too many iterations for plain passwords");
+	client_log(client, LOG_LEVEL_ERROR,
+	           "SCRAM secret has too many iterations for plain passwords");
 	derive_free(&job->job);
 	return AUTH_FAILED;
 }
@@ -272,7 +273,8 @@ static enum auth_step scram_begin(struct client *client, struct writer *out)
 	if (usable && login->secret_kind == SECRET_PLAIN && client->user != NULL)
 		return secret_verifier(client, out);
 	if (usable && login->secret_kind == SECRET_MD5)
-		client_log(client, LOG_ERROR_, "SCRAM authentication failed: user has MD5 secret");
+		client_log(client, LOG_LEVEL_ERROR,
+		           "SCRAM authentication failed: user has MD5 secret");
 	login->is_mock = true;
 	scram_verifier_mock(login->user, client->worker->process->secret,
 	                    (uint32_t)client->worker->config->settings.scram_iterations,
@@ -298,7 +300,8 @@ static enum auth_step scram_first(struct client *client, struct span answer, str
 	sys_random(random, sizeof random);
 	enum scram_status status = scram_server_first(login->scram, text, login->verifier, random);
 	if (status != SCRAM_OK) {
-		client_log(client, LOG_ERROR_, "malformed SCRAM message (client-first-message)");
+		client_log(client, LOG_LEVEL_ERROR,
+		           "malformed SCRAM message (client-first-message)");
 		return AUTH_FAILED;
 	}
 	write_authentication(out, 11, span_text(login->scram->server_first));

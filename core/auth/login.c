@@ -123,7 +123,7 @@ static bool check_console(struct client *client)
 		return true;
 	if (client->is_unix && strcmp(login->user, "pgbouncer") == 0 &&
 	    sys_peer_process(client->conn.fd, &uid, &pid) == 0 && uid == getuid()) {
-		client_log(client, LOG_LOG_, "pgbouncer access from unix socket");
+		client_log(client, LOG_LEVEL_LOG, "pgbouncer access from unix socket");
 		client->is_admin = login->trusted = true;
 		return true;
 	}
@@ -211,8 +211,9 @@ static void startup_done(struct client *client)
 	struct login *login = client->login;
 	const struct user_entry *entry = find_names(client);
 	if (settings->log_connections)
-		client_log(client, LOG_LOG_, "login attempt: db=%s user=%s tls=no replication=no",
-		           login->database, login->user);
+		client_log(client, LOG_LEVEL_LOG,
+		           "login attempt: db=%s user=%s tls=no replication=no", login->database,
+		           login->user);
 	if (!check_limits(client, entry) || !check_console(client))
 		return;
 	auth_begin(client);
@@ -385,7 +386,8 @@ static bool find_late(struct client *client)
 			atomic_fetch_add(&client->database->clients, 1);
 	}
 	if (made)
-		client_log(client, LOG_LOG_, "registered new auto-database: %s", login->database);
+		client_log(client, LOG_LEVEL_LOG, "registered new auto-database: %s",
+		           login->database);
 	return client->user != NULL && client->database != NULL;
 }
 
@@ -409,7 +411,7 @@ void login_succeeded(struct client *client)
 	char text[REASON_MAX + 1];
 	if (!login->knows_database) {
 		text_format(text, sizeof text, "no such database: %s", login->database);
-		client_log(client, LOG_LOG_, "login failed: db=%s user=%s", login->database,
+		client_log(client, LOG_LEVEL_LOG, "login failed: db=%s user=%s", login->database,
 		           login->user);
 		client_fail(client, NULL, text);
 		return;
@@ -434,7 +436,7 @@ void login_succeeded(struct client *client)
 	}
 	struct user *user = pool_user(client);
 	if (user == NULL)
-		client_log(client, LOG_ERROR_, "auth_type=any requires forced user");
+		client_log(client, LOG_LEVEL_ERROR, "auth_type=any requires forced user");
 	struct pool_record *record = user == NULL ? NULL
 	                                          : registry_pool(&worker->process->registry,
 	                                                          worker->config, client->database,

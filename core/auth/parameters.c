@@ -47,7 +47,7 @@ uint32_t user_client_limit(const struct config *config, const struct user_entry 
 static bool refuse(struct client *client, const char *what, const char *name, const char *value)
 {
 	char text[REASON_MAX + 1];
-	client_log(client, LOG_WARNING_, "%s: %s=%s", what, name, value);
+	client_log(client, LOG_LEVEL_WARNING, "%s: %s=%s", what, name, value);
 	text_format(text, sizeof text, "%s: %s", what, name);
 	client_fail(client, NULL, text);
 	return false;
@@ -171,8 +171,8 @@ static bool names_are_right(struct client *client, const char *user, const char 
 		text_set(login->database, sizeof login->database, user);
 	size_t size = strlen(database != NULL && *database != '\0' ? database : user);
 	if (size > DATABASE_NAME_MAX) {
-		client_log(client, LOG_LOG_, "login failed: db=%.63s... user=%s", login->database,
-		           login->user);
+		client_log(client, LOG_LEVEL_LOG, "login failed: db=%.63s... user=%s",
+		           login->database, login->user);
 		client_fail(client, NULL, "no such database: name too long");
 		return false;
 	}

@@ -15,11 +15,13 @@
 
 #ifdef __has_feature /* clang */
 #if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__
+#define SLAB_IS_WATCHED
 #endif
+#elif defined(__SANITIZE_ADDRESS__) /* gcc */
+#define SLAB_IS_WATCHED
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SLAB_IS_WATCHED
 #include <sanitizer/asan_interface.h>
 #define POISON(p, size)   __asan_poison_memory_region(p, size)
 #define UNPOISON(p, size) __asan_unpoison_memory_region(p, size)

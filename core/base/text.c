@@ -18,6 +18,12 @@ void text_add_cut(struct text *text, const char *bytes)
 	text->at += left;
 }
 
+const char *text_of_error(int error)
+{
+	const char *text = strerrordesc_np(error);
+	return text != NULL ? text : "unknown error";
+}
+
 void text_add_string(struct text *text, const char *string)
 {
 	text_add(text, string, strlen(string));
@@ -142,8 +148,9 @@ static void out_number(struct text *out, const struct conversion *it, uint64_t n
 	char digits[24];
 	size_t at = sizeof digits;
 	do {
-		digits[--at] = is_hex ? hex[rest & 15] : hex[rest % 10];
-		rest = is_hex ? rest >> 4 : rest / 10;
+		uint64_t base = is_hex ? 16 : 10;
+		digits[--at] = hex[rest % base];
+		rest /= base;
 	} while (rest != 0);
 	bool prefixed = is_hex && it->prefixed && number != 0;
 	size_t size = sizeof digits - at + minus + 2U * prefixed;

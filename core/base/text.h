@@ -46,6 +46,9 @@ void text_add_string(struct text *text, const char *string);
 void text_add_number(struct text *text, uint64_t number);
 void text_add_hex(struct text *text, uint64_t number); /* 0x..., or 0 */
 
+/* What an errno means: a constant, where strerror() may use memory that threads share. */
+const char *text_of_error(int error);
+
 void text_set_span(char *to, size_t room, struct span from);
 
 #endif

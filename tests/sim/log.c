@@ -34,7 +34,7 @@ void log_set_verbose(int verbose)
 
 bool log_shows(enum log_level level)
 {
-	return (int)level <= (int)LOG_LOG_ + log_verbose;
+	return (int)level <= (int)LOG_LEVEL_LOG + log_verbose;
 }
 
 __attribute__((format(printf, 3, 0))) static void say(enum log_level level, const char *before,
@@ -56,11 +56,12 @@ void log_line(enum log_level level, const char *format, ...)
 	va_end(args);
 }
 
-void log_session(enum log_level level, const char *kind, const void *what, const char *database,
-                 const char *user, const char *peer, const char *format, va_list arguments)
+void log_session(enum log_level level, const struct log_session *of, const char *format,
+                 va_list arguments)
 {
 	char before[240];
-	snprintf(before, sizeof before, "%s%p: %s/%s@%s ", kind, what, database, user, peer);
+	snprintf(before, sizeof before, "%s%p: %s/%s@%s ", of->kind, of->what, of->database,
+	         of->user, of->peer);
 	say(level, before, format, arguments);
 }
 

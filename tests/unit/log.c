@@ -74,15 +74,15 @@ static void levels_check(void)
 	log_debug("not shown");
 	log_set_verbose(1);
 	log_debug("d");
-	log_line(LOG_NOISE_, "not shown");
+	log_line(LOG_LEVEL_NOISE, "not shown");
 	log_set_verbose(2);
-	log_line(LOG_NOISE_, "e");
+	log_line(LOG_LEVEL_NOISE, "e");
 	cr_assert(matches(file_text(path), "^[^\n]* FATAL a\n[^\n]* ERROR b\n[^\n]* WARNING c\n"
 	                                   "[^\n]* DEBUG d\n[^\n]* NOISE e\n$"),
 	          "%s", bytes);
-	cr_assert(log_shows(LOG_NOISE_));
+	cr_assert(log_shows(LOG_LEVEL_NOISE));
 	log_set_verbose(0);
-	cr_assert(!log_shows(LOG_DEBUG_) && log_shows(LOG_LOG_));
+	cr_assert(!log_shows(LOG_LEVEL_DEBUG) && log_shows(LOG_LEVEL_LOG));
 }
 
 /* newlines, and too much of everything */
@@ -108,8 +108,10 @@ __attribute__((format(printf, 1, 2))) static void say_of(const char *format, ...
 {
 	va_list arguments;
 	va_start(arguments, format);
-	log_session(LOG_WARNING_, "C-", (const void *)0x7f00abc0, "db", "us er", "[::1]:5", format,
-	            arguments);
+	const struct log_session of = {
+		"C-", (const void *)0x7f00abc0, "db", "us er", "[::1]:5",
+	};
+	log_session(LOG_LEVEL_WARNING, &of, format, arguments);
 	va_end(arguments);
 }
 
