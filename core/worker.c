@@ -151,6 +151,7 @@ bool worker_open(struct worker *worker, struct process *process, uint32_t index,
 	sys_random(&seed, sizeof seed);
 	if (!loop_open(&worker->loop, failure))
 		return false;
+	ring_spin(worker->loop.ring, (uint32_t)worker->config->settings.spin_us);
 	if (!statements_init(&worker->statements, process->statement_secret) ||
 	    !words_init(&worker->words, seed) ||
 	    !bell_open(&worker->bell, &worker->loop, worker->mailbox.bell, on_bell)) {
@@ -221,6 +222,7 @@ static void config_switch(struct worker *worker, struct post *post)
 		pool_configure(pool);
 	forced_pools(worker);
 	listeners_configure(worker);
+	ring_spin(worker->loop.ring, (uint32_t)worker->config->settings.spin_us);
 	config_drop(old);
 	post->kind = POST_DONE;
 	post_control(worker->process, post);

@@ -105,6 +105,9 @@ void ring_read(struct ring *ring, uint64_t user_data, int fd, void *bytes, uint3
  * cancel itself reports nothing. */
 void ring_cancel(struct ring *ring, uint64_t user_data);
 
+/* Later turns look for completions for so long before they sleep; 0: they do not. */
+void ring_spin(struct ring *ring, uint32_t us);
+
 /* Submits, waits for one completion or at most until a time of sys_clock_us() (0: does
  * not wait, UINT64_MAX: no limit), and collects.  The number of completions, which
  * stay until the next turn; 0 on timeout or signal, and now and then too early. */

@@ -30,6 +30,7 @@ struct ring {
 	bool settled;
 	bool unsent;
 	bool alarms_fail;
+	uint32_t spin_us;
 	uint32_t alarms;   /* under way */
 	uint64_t alarm_us; /* when the next one goes off; UINT64_MAX: none is known */
 	uint64_t enters;

@@ -113,7 +113,7 @@ static void defaults_check(void)
 		cr_assert_gt(strlen(setting_table[count].help), 10);
 	}
 	/* the settings of PgBouncer on Linux, and ours */
-	cr_assert_eq(count, 100 + 6);
+	cr_assert_eq(count, 100 + 7);
 	cr_assert(config_setting_row(config, 0, &row));
 	cr_assert_str_eq(row.key, "admin_users");
 	cr_assert(!config_setting_row(config, count, &row));

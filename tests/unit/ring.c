@@ -439,6 +439,44 @@ Test(ring, bell)
 	ring_close(ring);
 }
 
+/* It asks often before it sleeps, finds what has come meanwhile, and what comes later; a
+ * limit holds, and one of no time is not put off. */
+Test(ring, spin)
+{
+	struct ring *ring = ring_of(64, 256);
+	int bell = sys_bell_open();
+	uint64_t value = 0, enters = 0;
+	ring_spin(ring, 1000);
+	for (int round = 0; round < 2; round++) {
+		enters = ring_enters(ring);
+		ring_read(ring, 1, bell, &value, sizeof value);
+		if (round == 0)
+			sys_bell_ring(bell);
+		struct sys_thread *thread = NULL;
+		if (round == 1)
+			cr_assert_eq(sys_thread_start(&thread, "ring-later", -1, ring_later, &bell),
+			             0);
+		cr_assert_eq(ring_turn(ring, UINT64_MAX), 1);
+		cr_assert_eq(ring_completion(ring, 0)->user_data, 1);
+		if (round == 0)
+			cr_assert_eq(ring_enters(ring), enters + 1);
+		else
+			cr_assert_gt(ring_enters(ring), enters + 2);
+		if (thread != NULL)
+			sys_thread_join(thread);
+	}
+	enters = ring_enters(ring);
+	cr_assert_eq(ring_turn(ring, 0), 0);
+	cr_assert_eq(ring_enters(ring), enters + 1);
+	ring_spin(ring, SECOND_US);
+	uint64_t start = sys_clock_us();
+	cr_assert_eq(ring_turn(ring, start + 5000), 0);
+	cr_assert_geq(sys_clock_us(), start + 5000);
+	cr_assert_lt(sys_clock_us(), start + SECOND_US);
+	sys_close(bell);
+	ring_close(ring);
+}
+
 static volatile sig_atomic_t alarms;
 
 static void on_alarm(int number)
