@@ -408,7 +408,9 @@ static void on_eof(struct conn *conn)
 
 static void on_room(struct conn *conn)
 {
-	relay_client_room(client_of(conn));
+	struct client *client = client_of(conn);
+	if (client->state == CLIENT_READY || client_is_queued(client))
+		relay_client_room(client); /* nobody pauses what others say */
 }
 
 static void on_closed(struct conn *conn, int error)
