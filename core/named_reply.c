@@ -175,16 +175,17 @@ static void unnamed_become(struct server *server, uint64_t which, uint64_t mine)
 	for (uint32_t i = 0; i < server->unnamed_change_count; i++)
 		if (!position_before(changes[i].position, server->track.base))
 			changes[count++] = changes[i];
-	if (count == UNNAMED_CHANGES_MAX) {
-		memmove(changes, changes + 1, (count - 1) * sizeof changes[0]);
-		changes[0].before = changes[0].client_before = 0; /* not known any more */
-		count--;
-	}
-	changes[count] = (struct unnamed_change){
+	changes[MIN(count, UNNAMED_CHANGES_MAX - 1)] = (struct unnamed_change){
 		.position = track_position(&server->track),
 		.before = server->unnamed,
 		.client_before = client_before,
 	};
+	if (count == UNNAMED_CHANGES_MAX) {
+		/* in the place of the last: what that had made of it is not known any more,
+		 * what was there before them all is */
+		count--;
+		changes[count].before = changes[count].client_before = 0;
+	}
 	if (client != NULL && client->extended != NULL)
 		changes[count].effect_before = client->extended->unnamed_effect;
 	server->unnamed_change_count = count + 1;

@@ -347,3 +347,13 @@ def skipped_query_keeps_the_unnamed(stage):
             same(wire.reply(1 if wait else 3)[-1], "Zi")
             wire.send(B("", "", "41"), E(), S)
             same(wire.reply(4), ["2", "D(42)", "C(SELECT 1)", "Zi"])
+
+
+@test(databases=ONE)
+def many_skipped_unnamed(stage):
+    """However many Parses without name are skipped, the one before them is there."""
+    one = stage.wire()
+    for count in (1, 3, 4, 5, 20):
+        one.send(P("", "select 'first'"), B("", "unknown"),
+                 *(P("", f"select {i}") for i in range(count)), S, B(), E(), S)
+        same(one.reply(7), ["1", "E[26000]", "Zi", "2", "D(first)", "C(SELECT 1)", "Zi"])
