@@ -54,16 +54,6 @@ static void pool_close_outdated(struct pool *pool)
 }
 
 /* One on its way to another worker is closed by that one. */
-static void pool_close_servers(struct pool *pool, const char *reason)
-{
-	for (int state = 0; state < SERVER_STATE_COUNT; state++) {
-		struct list *servers = &pool->servers[state];
-		while (state != SERVER_CLOSING && state != SERVER_LENDING && servers->count > 0)
-			server_close(LIST_FIRST(struct server, link, servers), reason);
-	}
-	pool_publish(pool);
-}
-
 static uint32_t servers_busy(const struct pool *pool)
 {
 	return pool->servers[SERVER_ACTIVE].count + pool->servers[SERVER_TESTED].count +
@@ -145,10 +135,7 @@ static void pool_command(struct pool *pool, enum command_kind command)
 	case COMMAND_PAUSE: pool_close_unused(pool, "pause mode"); break;
 	case COMMAND_RESUME: pool_wake(pool); break;
 	case COMMAND_RECONNECT: pool_close_outdated(pool); break;
-	case COMMAND_KILL:
-		pool_kick_clients(pool, "database removed");
-		pool_close_servers(pool, "database removed");
-		break;
+	case COMMAND_KILL: pool_end(pool); break;
 	case COMMAND_SHUTDOWN:
 		if (atomic_load(&process->shutdown) == SHUTDOWN_WAIT_SERVERS)
 			pool_close_unused(pool, "pause mode");

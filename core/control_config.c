@@ -92,8 +92,13 @@ static void config_done(struct task *task)
 
 static void config_switched(struct task *task)
 {
-	if (task->replaced != NULL)
+	struct process *process = task->control->process;
+	if (task->replaced != NULL) {
+		/* again, for what workers have opened before they had the new one */
+		if (pools_reconnect(&process->registry, task->replaced, process->config))
+			task->is_dirty = true;
 		config_drop(task->replaced);
+	}
 	task->replaced = NULL;
 	if (task->is_dirty)
 		task_ask(task, COMMAND_RECONNECT, 0, config_done);

@@ -320,7 +320,7 @@ static void mark_holders(struct home *home)
 
 static void home_serve(struct home *home)
 {
-	if (pool_is_paused(home->pool))
+	if (pool_is_paused(home->pool) || !home->pool->has_entry)
 		return;
 	for (;;) {
 		uint32_t worker = oldest_demand(home, UINT32_MAX);

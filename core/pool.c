@@ -111,6 +111,7 @@ void pool_configure(struct pool *pool)
 	struct user_entry no_user;
 	database_entry_init(&no_entry, "");
 	user_entry_init(&no_user, "");
+	pool->has_entry = entry != NULL;
 	if (entry == NULL)
 		entry = &no_entry;
 	if (user == NULL)
@@ -464,4 +465,25 @@ void pool_kick_clients(struct pool *pool, const char *reason)
 		client_fail(client, NULL, reason);
 	list_each_safe (struct client, active, link, &pool->active)
 		client_fail(active, NULL, reason);
+}
+
+void pool_close_servers(struct pool *pool, const char *reason)
+{
+	for (int state = 0; state < SERVER_STATE_COUNT; state++) {
+		struct list *servers = &pool->servers[state];
+		while (state != SERVER_CLOSING && state != SERVER_LENDING && servers->count > 0)
+			server_close(LIST_FIRST(struct server, link, servers), reason);
+	}
+	pool_publish(pool);
+}
+
+void pool_end(struct pool *pool)
+{
+	pool_kick_clients(pool, "database removed");
+	pool_close_servers(pool, "database removed");
+}
+
+bool pool_is_removed(const struct pool *pool)
+{
+	return !pool->has_entry && atomic_load(&pool->record->database->removed);
 }

@@ -78,6 +78,7 @@ struct pool {
 	struct timer demand_timer;      /* armed while clients wait */
 	struct timer spare_timer; /* armed while somebody elsewhere waits for what is idle here */
 	bool is_forced;           /* the database entry names the user */
+	bool has_entry;           /* the config of this worker has one for its database */
 	bool host_balance;        /* each connection goes to the next host */
 	bool demanding;           /* the home believes that we wait */
 	uint32_t received;        /* servers that have come, or failed to, so far */
@@ -100,6 +101,13 @@ struct pool {
 	bool forgotten; /* unused for pool_idle_timeout: SHOW leaves it out */
 	uint64_t lifetime_closed_us;
 };
+
+/* RELOAD has taken away its database, here and for all. */
+bool pool_is_removed(const struct pool *pool);
+
+/* All servers, whatever they do; and its clients too. */
+void pool_close_servers(struct pool *pool, const char *reason);
+void pool_end(struct pool *pool);
 
 /* The local part of a pool, made if needed; NULL without memory. */
 struct pool *pool_get(struct worker *worker, struct pool_record *record);

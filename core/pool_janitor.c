@@ -178,9 +178,12 @@ static void pool_forget(struct pool *pool, uint64_t now)
 		pool->forgotten = false;
 	if (!pool_is_empty(pool) || (pool->home != NULL && !home_is_idle(pool->home)))
 		pool->empty_since_us = now;
-	if (is_kept || pool->forgotten || !is_over(now, pool->empty_since_us, limit))
+	bool is_over_now = pool_is_removed(pool)
+	                           ? pool->empty_since_us != now
+	                           : !is_kept && is_over(now, pool->empty_since_us, limit);
+	if (pool->forgotten || !is_over_now)
 		return;
-	if (pool->home != NULL)
+	if (pool->home != NULL && !pool_is_removed(pool))
 		log_info("cleaning up idle pool for user %s on db %s because: pool idle timeout "
 		         "(age= %llus)",
 		         pool->record->user->name, pool->record->database->name,
@@ -210,10 +213,6 @@ void pool_janitor(struct pool *pool)
 	list_each_safe (struct server, tested, link, &pool->servers[SERVER_TESTED])
 		if (is_over(now, tested->query_us, test_limit(pool)))
 			server_close(tested, "server_check_query timeout");
-	if (atomic_load(&pool->record->database->removed)) {
-		pool_kick_clients(pool, "database removed");
-		pool_close_unused(pool, "database removed");
-	}
 	pool_publish(pool);
 	if (pool->home != NULL)
 		home_janitor(pool->home);

@@ -145,18 +145,20 @@ void server_login_begin(struct server *server)
 	const struct database_entry *entry = entry_of(server);
 	uint8_t packet[PACKET_MAX];
 	struct writer out = writer_over(packet, sizeof packet);
-	const char *database = server->pool->record->database->name;
+	if (entry == NULL) { /* nothing may be made up from names */
+		server_close(server, "database removed");
+		return;
+	}
 	secret_find(server);
 	writer_begin(&out, 0);
 	writer_u32(&out, 0x30000);
 	parameter_write(&out, "database",
-	                entry != NULL && entry->dbname != NULL ? entry->dbname : database);
-	if (entry != NULL) {
-		parameter_write(&out, "client_encoding", entry->client_encoding);
-		parameter_write(&out, "datestyle", entry->datestyle);
-		parameter_write(&out, "timezone", entry->timezone);
-		parameter_write(&out, "application_name", entry->application_name);
-	}
+	                entry->dbname != NULL ? entry->dbname
+	                                      : server->pool->record->database->name);
+	parameter_write(&out, "client_encoding", entry->client_encoding);
+	parameter_write(&out, "datestyle", entry->datestyle);
+	parameter_write(&out, "timezone", entry->timezone);
+	parameter_write(&out, "application_name", entry->application_name);
 	parameter_write(&out, "user", server->pool->record->user->name);
 	writer_u8(&out, 0);
 	writer_end(&out);

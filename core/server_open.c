@@ -121,8 +121,8 @@ static void server_find_way(struct server *server, uint32_t turn)
 	const struct config *config = server->worker->config;
 	const struct database_entry *entry = config_entry_for(config,
 	                                                      server->pool->record->database->name);
-	if (entry == NULL) {
-		server_login_failed(server, "", "database removed", "database removed");
+	if (entry == NULL) { /* not a failure of the server */
+		server_close(server, "database removed");
 		return;
 	}
 	char host[256];

@@ -218,8 +218,11 @@ static void config_switch(struct worker *worker, struct post *post)
 {
 	struct config *old = worker->config;
 	worker->config = post->config.config;
-	worker_each_pool (worker, pool)
+	worker_each_pool (worker, pool) {
 		pool_configure(pool);
+		if (pool_is_removed(pool))
+			pool_end(pool);
+	}
 	forced_pools(worker);
 	listeners_configure(worker);
 	ring_spin(worker->loop.ring, (uint32_t)worker->config->settings.spin_us);

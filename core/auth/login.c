@@ -138,6 +138,14 @@ static bool check_console(struct client *client)
 	return true;
 }
 
+/* To this worker's snapshot, as what a client gets (user, limits, servers) comes of its
+ * entry there.  The registry is ahead of it while a RELOAD is under way. */
+static bool is_known(const struct client *client, const char *database)
+{
+	bool is_console = client->database != NULL && client->database->is_console;
+	return is_console || config_entry_for(client->worker->config, database) != NULL;
+}
+
 /* Nothing is made here that a stranger could make us keep: a database from `*`
  * comes into being when somebody has logged in.  Returns the user's entry, or NULL. */
 static const struct user_entry *find_names(struct client *client)
@@ -150,8 +158,7 @@ static const struct user_entry *find_names(struct client *client)
 	client->database = registry_find_database(registry, login->database);
 	if (client->database == NULL && config_find_database(config, login->database) != NULL)
 		client->database = registry_database(registry, config, login->database, &made);
-	bool removed = client->database != NULL && atomic_load(&client->database->removed);
-	login->knows_database = (client->database != NULL && !removed) || config->autodb != NULL;
+	login->knows_database = is_known(client, login->database);
 	const struct user_entry *entry = config_find_user(config, login->user);
 	bool any = config->settings.auth_type == AUTH_ANY;
 	bool known = entry != NULL && (entry->in_auth_file || entry->secret != NULL);
@@ -409,7 +416,7 @@ void login_succeeded(struct client *client)
 	struct worker *worker = client->worker;
 	struct login *login = client->login;
 	char text[REASON_MAX + 1];
-	if (!login->knows_database) {
+	if (!login->knows_database || !is_known(client, login->database)) {
 		text_format(text, sizeof text, "no such database: %s", login->database);
 		client_log(client, LOG_LEVEL_LOG, "login failed: db=%s user=%s", login->database,
 		           login->user);
@@ -424,7 +431,7 @@ void login_succeeded(struct client *client)
 		console_begin(client);
 		return;
 	}
-	if (atomic_load(&client->database->disabled) || atomic_load(&client->database->removed)) {
+	if (atomic_load(&client->database->disabled)) {
 		text_format(text, sizeof text, "database \"%s\" is disabled",
 		            client->database->name);
 		client_fail(client, NULL, text);
@@ -461,6 +468,10 @@ void login_enter(struct client *client, struct pool_record *record)
 	if (client->pool == NULL) {
 		place_leave(record, client->worker->index);
 		client_fail(client, NULL, "bouncer config error");
+		return;
+	}
+	if (pool_is_removed(client->pool)) { /* while it was on its way here */
+		client_fail(client, NULL, "database removed");
 		return;
 	}
 	client->pool->counters.client_login_count++;
