@@ -198,6 +198,8 @@ static void client_wake(struct sock *sock)
 			session_lost(client, "refused");
 		return;
 	}
+	if (sock->eof) /* what a server still says is for nobody, and is dropped */
+		check_session_end(client->session);
 	talk_send(&client->talk);
 	if (client->stalled && !sock->reset)
 		return;
