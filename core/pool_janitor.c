@@ -110,6 +110,13 @@ static bool is_old(const struct server *server)
 	       server->epoch != atomic_load_explicit(epoch, memory_order_relaxed);
 }
 
+/* Its client wants no more, and what is owed by the count may never come. */
+static bool is_at_a_loss(const struct server *server, uint64_t now)
+{
+	return server->client != NULL && server->client->ended && server->track.suspect &&
+	       server->track.ready && is_over(now, server->request_us, HALF_CLOSED_US);
+}
+
 static void active_look(struct pool *pool, struct server *server, uint64_t now)
 {
 	const struct pool_limits *limits = &pool->limits;
@@ -122,8 +129,8 @@ static void active_look(struct pool *pool, struct server *server, uint64_t now)
 		server_close(server, "idle transaction timeout");
 	else if (is_over(now, server->xact_us, limits->transaction_timeout))
 		server_close(server, "transaction timeout");
-	else if (client != NULL && client->vanished &&
-	         is_over(now, client->request_us, HALF_CLOSED_US))
+	else if (is_at_a_loss(server, now) || (client != NULL && client->vanished &&
+	                                       is_over(now, client->request_us, HALF_CLOSED_US)))
 		server_close(server, "client disconnect while server was not ready");
 	else if (is_old(server) && track_is_free(&server->track) && limits->mode == POOL_SESSION &&
 	         pool->worker->config->settings.server_fast_close)

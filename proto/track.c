@@ -16,6 +16,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proto/track.h"
 
+#include <string.h>
+
 #include "core/base/check.h"
 #include "core/base/limits.h"
 
@@ -180,16 +182,30 @@ static void copy_in_done(struct track *track)
 /* The server may have stopped anywhere.  A client that sent Sync together with
  * Execute sends another one after the COPY (libpq, tokio-postgres), and nearly
  * always the server had read the first: so the guess is that all were
- * swallowed.  Where a request follows with no end of the COPY between, they are
- * kept: the server has not read so far, it would have died of that. */
+ * swallowed.  Where something else follows, its answer will tell. */
 static void copy_in_failed(struct track *track)
 {
 	uint32_t syncs = syncs_behind_head(track);
-	uint8_t next = kind_at(track, syncs + 1);
+	bool has_end = kind_at(track, syncs + 1) == COPY_END;
+	uint8_t next = kind_at(track, syncs + 1 + has_end);
 	if (syncs > 0)
 		track->suspect = true;
-	if (next == 0 || next == COPY_END)
-		drop_behind_head(track, syncs + (next == COPY_END));
+	if (syncs == 0 || next == 0 || (next == 'S' && has_end)) {
+		drop_behind_head(track, syncs + has_end);
+		return;
+	}
+	if (has_end) { /* one S in its place, and one less in front of it */
+		*entry_at(track, syncs + 1) = *entry_at(track, syncs);
+		drop_behind_head(track, 1);
+	}
+	track->doubtful = syncs;
+}
+
+/* Not a Z: what it answers stands behind each S that may have been swallowed. */
+static void doubts_end(struct track *track)
+{
+	drop(track, track->doubtful);
+	track->doubtful = 0;
 }
 
 static void on_error(struct track *track)
@@ -229,6 +245,7 @@ enum verdict track_ready(struct track *track, char status)
 
 	uint8_t head = kind_at(track, 0);
 	if (head == 'S' || head == 'Q' || head == 'F') {
+		track->doubtful -= head == 'S' && track->doubtful > 0;
 		track_pop(track);
 		return verdict;
 	}
@@ -284,6 +301,9 @@ static void on_copy_done(struct track *track)
 
 enum verdict track_reply(struct track *track, uint8_t type, char status)
 {
+	if (UNLIKELY(track->doubtful > 0) && kind_at(track, 0) == 'S' &&
+	    strchr("ANSZ", type) == NULL)
+		doubts_end(track);
 	enum track_mode mode = track_head_mode(track);
 	bool is_ours = mode == TRACK_OWN || (mode == TRACK_QUIET && (type == '1' || type == '3'));
 	enum verdict verdict = is_ours ? VERDICT_DROP : VERDICT_FORWARD;
@@ -334,7 +354,8 @@ bool track_is_free(const struct track *track)
 
 bool track_waits_for_data(const struct track *track)
 {
-	return is_copying_in(track) && kind_at(track, syncs_behind_head(track) + 1) != COPY_END;
+	/* anything but a Sync ends it, if only by an error */
+	return is_copying_in(track) && kind_at(track, syncs_behind_head(track) + 1) == 0;
 }
 
 bool track_will_end(const struct track *track)

@@ -21,8 +21,10 @@
  * (H and d are not queued anyway), so the S between the head and the first c
  * or f leave when the copy ends.  When it ends by an error, whether such an S
  * was swallowed or will be answered depends on how far the server had read:
- * the track is `suspect` then, and its server is closed, not reused.  A c or
- * f at the head outside of COPY owes nothing (the server ignores it).
+ * the track is `suspect` then, and its server is closed, not reused.  Where more
+ * was asked behind them, they stay, and those that have had no Z when that is
+ * answered were swallowed.  A c or f at the head outside of COPY owes nothing (the
+ * server ignores it).
  *
  * How a request was asked is its mode: as the client sent it; our own (SET,
  * reset, check), all of whose replies are dropped; quiet, ours ahead of what the
@@ -63,10 +65,11 @@ struct track {
 	uint8_t *owed; /* ring of one-byte entries, each at its position modulo `room` */
 	uint32_t room; /* a power of two */
 	uint32_t count;
-	uint32_t base;             /* position of the head: requests that have left the queue */
-	uint32_t batch;            /* position behind the last Sync asked for */
-	uint32_t flushed;          /* position behind the last request that a Flush followed */
-	uint32_t last_ready;       /* of the last request that is answered by a Z */
+	uint32_t base;       /* position of the head: requests that have left the queue */
+	uint32_t batch;      /* position behind the last Sync asked for */
+	uint32_t flushed;    /* position behind the last request that a Flush followed */
+	uint32_t last_ready; /* of the last request that is answered by a Z */
+	uint32_t doubtful;   /* S from the head on (or behind it) that a COPY may have swallowed */
 	uint32_t cut_from, cut_to; /* positions that the last ErrorResponse made fail */
 	char status;               /* of the last Z: 'I', 'T', 'E'; 0 before the first */
 	bool ready;                /* the last thing that happened on the server is a Z */
@@ -184,7 +187,7 @@ extern const struct track_row track_rows[256];
 static inline uint32_t track_working_on(const struct track *track)
 {
 	enum track_mode mode = track_head_mode(track);
-	if (track->count == 0 || (mode != TRACK_PLAIN && mode != TRACK_MAPPED))
+	if (track->count == 0 || track->suspect || (mode != TRACK_PLAIN && mode != TRACK_MAPPED))
 		return 0;
 	if (track->copy == COPY_NONE)
 		return 1U << (track_head(track) & TRACK_KIND_BITS);

@@ -5,7 +5,7 @@ import time
 from harness import check, same, test
 from replay import compare, play
 from tools import until
-from wire import B, E, H, P, Q, S, c, d, f
+from wire import B, E, H, P, Q, S, X, c, d, f
 
 ONE = "test = host=127.0.0.1 port=PG pool_size=1"
 NEXT = ("B", [Q("select 2")], "T1 D(2) C(SELECT 1) Zi")
@@ -168,3 +168,30 @@ def rejected_copy_keeps_session(stage):
     same(one.reply(2), ["E[57014]", "Zi"])
     same(one.value("select count(*) from tt"), "0")
     same(one.value("select pg_backend_pid()"), pid)
+
+
+@test(databases=ONE)
+def answers_behind_a_failed_copy(stage):
+    """What was asked behind a COPY that fails with Syncs under way is answered; nothing stays with the server."""
+    copy = [P("", "copy t from stdin"), B(), E(), S, d("x\n"), S]
+    for more, wanted in (([Q("select 1")], ["T1", "D(1)", "C(SELECT 1)", "Zi"]),
+                         ([c, Q("select 1")], ["T1", "D(1)", "C(SELECT 1)", "Zi"]),
+                         ([P("", "select 2"), B(), E(), S], ["1", "2", "D(2)", "C(SELECT 1)", "Zi"])):
+        for ending in ([], [X]):
+            one = stage.wire()
+            one.send(*copy, *more, *ending)
+            same(one.reply(5 + len(wanted)), ["1", "2", "G", "E[22P02]", "Zi", *wanted])
+            one.sock.close()
+            same(stage.wire(timeout=5).value("select 3"), "3")
+
+
+@test(databases=ONE)
+def leaves_a_failed_copy(stage):
+    """Who leaves with a Sync of which nobody knows whether it will be answered takes no server along."""
+    one = stage.wire()
+    one.send(P("", "copy t from stdin"), B(), E(), S)
+    same(one.reply(3), ["1", "2", "G"])
+    one.send(d("x\n"), Q("select 1"), S, X)
+    check(one.reply(2)[0].startswith("E["))
+    one.sock.close()
+    same(stage.wire(timeout=5).value("select 3"), "3")
