@@ -42,6 +42,7 @@ struct backend {
 	bool skipping;   /* to Sync */
 	bool batch;      /* extended messages since the last Sync */
 	bool unclaimed;  /* a batch has begun with a message that names no session */
+	bool anonymous;  /* what runs is of nobody that can be told */
 	uint32_t holder; /* session; 0: nobody */
 	char user[64], database[64], application_name[64];
 
