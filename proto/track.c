@@ -182,23 +182,18 @@ static void copy_in_done(struct track *track)
 /* The server may have stopped anywhere.  A client that sent Sync together with
  * Execute sends another one after the COPY (libpq, tokio-postgres), and nearly
  * always the server had read the first: so the guess is that all were
- * swallowed.  Where something else follows, its answer will tell. */
+ * swallowed.  Where a request follows with no end of the COPY between, its answer
+ * will tell. */
 static void copy_in_failed(struct track *track)
 {
 	uint32_t syncs = syncs_behind_head(track);
-	bool has_end = kind_at(track, syncs + 1) == COPY_END;
-	uint8_t next = kind_at(track, syncs + 1 + has_end);
+	uint8_t next = kind_at(track, syncs + 1);
 	if (syncs > 0)
 		track->suspect = true;
-	if (syncs == 0 || next == 0 || (next == 'S' && has_end)) {
-		drop_behind_head(track, syncs + has_end);
-		return;
-	}
-	if (has_end) { /* one S in its place, and one less in front of it */
-		*entry_at(track, syncs + 1) = *entry_at(track, syncs);
-		drop_behind_head(track, 1);
-	}
-	track->doubtful = syncs;
+	if (next == 0 || next == COPY_END)
+		drop_behind_head(track, syncs + (next == COPY_END));
+	else
+		track->doubtful = syncs;
 }
 
 /* Not a Z: what it answers stands behind each S that may have been swallowed. */

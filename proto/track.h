@@ -22,7 +22,7 @@
  * or f leave when the copy ends.  When it ends by an error, whether such an S
  * was swallowed or will be answered depends on how far the server had read:
  * the track is `suspect` then, and its server is closed, not reused.  Where more
- * was asked behind them, they stay, and those that have had no Z when that is
+ * was asked right behind them, they stay, and those that have had no Z when that is
  * answered were swallowed.  A c or f at the head outside of COPY owes nothing (the
  * server ignores it).
  *

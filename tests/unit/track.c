@@ -132,8 +132,6 @@ static const char *const scripts[] = {
 	"c:E c:S c:d c:S c:Q s:G s:E! s:ZI! s:T! s:D! s:C! s:ZI*!",
 	"c:E c:S c:d c:S c:Q s:G s:E! s:ZI! s:ZI! s:T! s:D! s:C! s:ZI*!",
 	"c:E c:S c:d c:S c:Q s:G s:E! s:ZI! s:N! s:S! s:E! s:ZI*!",
-	"c:E c:S c:d c:S c:c c:Q s:G s:E! s:ZI! s:C! s:ZI*!",
-	"c:E c:S c:d c:S c:f c:Q s:G s:E! s:ZI! s:ZI! s:C! s:ZI*!",
 	"c:Q c:S c:d c:S c:Q s:G s:E! s:ZI! s:ZI! s:C! s:ZI*!",
 	"c:E c:S c:d c:S c:P c:B c:E c:S s:G s:E! s:ZI! s:1! s:2! s:C! s:ZI*!",
 	/* A wrong guess, for a client that never ends its COPY: the server is its
