@@ -200,10 +200,18 @@ def print_row(row, cells, programs):
         print(f"  {programs[key].label:24.24}{line_of(row, key, cells)}", flush=True)
 
 
-def print_bars(bars, programs):
+def print_bars(tables, programs):
+    """The bars of each table; a heading tells them apart where there are several."""
     print("\n== bars\n")
-    if not bars:
+    if not any(tables.values()):
         print("(no row that has one)")
+    for table, bars in tables.items():
+        if bars and len([name for name in tables if tables[name]]) > 1:
+            print(f"{TITLES.get(table, table)}:")
+        print_table_bars(bars, programs)
+
+
+def print_table_bars(bars, programs):
     for bar in bars:
         value = figures.show(bar["value"]["median"]) if bar["value"] else "-"
         sign = ">=" if bar["at_least"] else "<="
