@@ -397,3 +397,36 @@ def queries_over_reload_of_sizes(stage):
     stage.reload(config="default_pool_size = 2")
     same(two.rows(3), [["2"]])
     one.query("commit")
+
+
+@test("workers = 1", ours=True)
+def spinning(stage):
+    """spin_us: a worker asks the kernel often before it sleeps, from a RELOAD on; a bad value changes nothing."""
+    def asked_more():
+        before = stage.ask("show workers")[0]
+        one = stage.wire()
+        for _ in range(20):
+            one.query("select pg_sleep(0.002)")
+        one.close()
+        after = stage.ask("show workers")[0]
+        calls, turns = (int(after[name]) - int(before[name]) for name in ("syscalls", "turns"))
+        return calls > 5 * turns
+    check(not asked_more())
+    stage.reload(config="workers = 1\nspin_us = 1000")
+    check(asked_more())
+    for text in ("1001", "-1", "much", ""):
+        stage.pooler.rewrite(config=f"workers = 1\nspin_us = {text}")
+        fails("RELOAD failed, see logs for additional details", stage.console().query, "reload")
+    check(asked_more())
+    stage.reload(config="workers = 1\nspin_us = 0")
+    check(not asked_more())
+
+
+@test(ours=True)
+def servers_per_worker_values(stage):
+    """A bad servers_per_worker is refused by RELOAD, by its line."""
+    for text in ("-1", "1001", "two"):
+        mark = stage.pooler.mark()
+        stage.pooler.rewrite(config=f"servers_per_worker = {text}")
+        fails("RELOAD failed, see logs for additional details", stage.console().query, "reload")
+        check("servers_per_worker" in stage.pooler.text(mark))
